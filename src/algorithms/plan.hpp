@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.hpp: what one rank does for one collective, as plain values.
 //
-// A plan is lanes of steps: Move, Signal, Wait and the loops around them. It holds no count, no address, no tile size and no
-// pointer: `Shape` (bind.hpp) brings those at call time. Every table is trivially copyable, so a plan can be copied to a
-// device as bytes (flatten). docs/design.md, "Plans", has the exact meaning of every step.
-// Builders are in builder.hpp; exec/step_machine.hpp runs a plan; checker.hpp proves a world of them.
+// A plan is lanes of steps: Move, Signal, Wait and the loops around them. It holds no count, no address, no tile size
+// and no pointer: `Shape` (bind.hpp) brings those at call time. Every table is trivially copyable, so a plan can be
+// copied to a device as bytes (flatten). docs/design.md, "Plans", has the exact meaning of every step. Builders are in
+// builder.hpp; exec/step_machine.hpp runs a plan; checker.hpp proves a world of them.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +50,10 @@ struct PeerIndex {
 
 /// How a buffer is divided into chunks. Each chunk is divided again into the parts of its lanes.
 enum class CutKind : std::uint8_t {
-  kEven,           ///< the count over `chunks` chunks, in units of 16 bytes: lengths differ by at most one unit, may be zero
-  kRanks,          ///< one chunk a rank, each of the call's count
-  kOwn,            ///< the caller's one chunk
-  kSendRow,        ///< all-to-all: what I send, one chunk a peer; only my own row is known
+  kEven,     ///< the count over `chunks` chunks, in units of 16 bytes: lengths differ by at most one unit, may be zero
+  kRanks,    ///< one chunk a rank, each of the call's count
+  kOwn,      ///< the caller's one chunk
+  kSendRow,  ///< all-to-all: what I send, one chunk a peer; only my own row is known
   kReceiveColumn,  ///< all-to-all: what I receive, one chunk a peer; only my own column is known
 };
 struct Cut {
@@ -118,26 +118,26 @@ enum CompletionScope : std::uint8_t {
 };
 
 /// What a credit signal says besides the number.
-enum GrantKind : std::uint8_t { kNoGrant = 0, kGrantInput = 1, kGrantOutput = 2 };
+enum GrantKind : std::uint8_t { kNoGrant = 0, kGrantInput = 1, kGrantOutput = 2, kGrantBoth = 3 };
 
 struct Step {
   StepOp op = StepOp::kEnd;
-  std::int8_t bound = 0;            ///< waits
-  std::uint8_t variable = 0;        ///< repeats
-  std::uint8_t by_k = 0;            ///< rounds
-  std::uint8_t finish = 0;          ///< moves: the result has all contributions (an average divides here)
-  std::uint8_t completion = 0;      ///< CompletionScope
-  std::uint8_t grant = 0;           ///< GrantKind, of data and credit signals
+  std::int8_t bound = 0;        ///< waits
+  std::uint8_t variable = 0;    ///< repeats
+  std::uint8_t by_k = 0;        ///< rounds
+  std::uint8_t finish = 0;      ///< moves: the result has all contributions (an average divides here)
+  std::uint8_t completion = 0;  ///< CompletionScope
+  std::uint8_t grant = 0;       ///< GrantKind, of data and credit signals
   std::uint8_t unused = 0;
-  std::uint16_t channel = 0;        ///< signals and waits
-  std::uint16_t source_count = 0;   ///< moves
+  std::uint16_t channel = 0;       ///< signals and waits
+  std::uint16_t source_count = 0;  ///< moves
   std::uint16_t destination_count = 0;
-  std::uint16_t extent_count = 0;   ///< rounds
-  std::uint32_t first = 0;          ///< moves: first span (sources, then destinations); rounds: first extent
-  std::int32_t count = 0;           ///< repeats
-  std::uint32_t jump = 0;           ///< loops: step after the End; End: its loop
-  Extent extent;                    ///< moves, signals, waits
-  PeerIndex peer;                   ///< signals and waits
+  std::uint16_t extent_count = 0;  ///< rounds
+  std::uint32_t first = 0;         ///< moves: first span (sources, then destinations); rounds: first extent
+  std::int32_t count = 0;          ///< repeats
+  std::uint32_t jump = 0;          ///< loops: step after the End; End: its loop
+  Extent extent;                   ///< moves, signals, waits
+  PeerIndex peer;                  ///< signals and waits
   friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 
@@ -147,7 +147,8 @@ struct LaneProgram {
   std::uint32_t count = 0;
   std::int32_t part = 0;
   std::int32_t parts = 1;
-  std::uint32_t completion = kNoCompletion;  ///< kAllCompletion: the lane ends only when all its puts have read their sources
+  std::uint32_t completion =
+      kNoCompletion;  ///< kAllCompletion: the lane ends only when all its puts have read their sources
   friend constexpr bool operator==(const LaneProgram&, const LaneProgram&) = default;
 };
 
@@ -206,12 +207,14 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-static_assert(std::is_trivially_copyable_v<Step> && std::is_trivially_copyable_v<SpanRef> && std::is_trivially_copyable_v<PlanHeader>);
+static_assert(std::is_trivially_copyable_v<Step> && std::is_trivially_copyable_v<SpanRef> &&
+              std::is_trivially_copyable_v<PlanHeader>);
 
 /// The plan as one block of bytes without pointers, for a device or a file; 8-byte aligned offsets.
 std::vector<std::byte> flatten(const Plan& plan);
-/// The tables inside such a block, which must outlive the view and be 8-byte aligned. Checks all offsets and indices that the
-/// step machine follows (spans, extents, cuts, groups, jumps): bad bytes are kInvalidArgument, never a crash later.
+/// The tables inside such a block, which must outlive the view and be 8-byte aligned. Checks all offsets and indices
+/// that the step machine follows (spans, extents, cuts, groups, jumps): bad bytes are kInvalidArgument, never a crash
+/// later.
 Result<PlanView> view_of(std::span<const std::byte> bytes);
 /// The same checks on a plan's tables.
 Status validate(const Plan& plan);

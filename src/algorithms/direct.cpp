@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// direct.cpp: all-gather, reduce-scatter, broadcast and all-to-all in one exchange, each chunk straight to who needs
+// it.
+//
+// n ranks, chunks of B bytes: (n-1) * B bytes out of each rank, one hop, no neighbour order: a rank waits only for
+// peers to have come. Best between ranks that reach each other at equal cost, as on one host, and with more ranks than
+// cores. Next stop: exec/executor.hpp runs the plan.
+#include "algorithms/algorithms.hpp"
+#include "algorithms/builder.hpp"
+
+namespace hocket {
+
+Plan direct_all_gather(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kAllGather, "direct", args);
+  PlanBuilder b(Collective::kAllGather, "direct", n, r);
+  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
+  const Index mine = constant(r), from = around(r - 1, -1, n);
+  for (int lane = 0; lane < args.lanes; ++lane) {
+    std::vector<SpanRef> destinations{b.output(ranks, mine)};
+    for (int d = 1; d < n; ++d) destinations.push_back(b.slot_at(link(lane, (r + d) % n)));
+    const SpanRef in = b.input(own, constant(0));
+    b.lane(lane, args.lanes, [&] {
+      b.rounds_by_k({b.longest(ranks)}, [&] {
+        b.tiles([&] {
+          for (int d = 1; d < n; ++d) b.wait_credit(link(lane, (r + d) % n), b.chunk(ranks, mine));
+          b.move(b.chunk(ranks, mine), std::span<const SpanRef>(&in, 1), destinations);
+          for (int d = 1; d < n; ++d) b.signal_data(link(lane, (r + d) % n), b.chunk(ranks, mine));
+        });
+        b.tiles(
+            [&] { b.repeat(n - 1, [&] { b.recv(link(lane, from), b.chunk(ranks, from), {b.output(ranks, from)}); }); });
+      });
+    });
+  }
+  return b.finish();
+}
+
+// Direct put: each rank first grants its output; the peers write their chunk into it.
+Plan direct_zero_copy_all_gather(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kAllGather, "direct_zero_copy", args);
+  PlanBuilder b(Collective::kAllGather, "direct_zero_copy", n, r);
+  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
+  const Index mine = constant(r);
+  const SpanRef in = b.input(own, constant(0));
+  std::vector<Link> peers;
+  for (int d = 1; d < n; ++d) peers.push_back(link(0, (r + d) % n));
+  std::vector<SpanRef> destinations{b.output(ranks, mine)};
+  for (const Link& peer : peers) destinations.push_back(b.peer_output(ranks, mine, peer));
+  b.lane(0, 1, [&] {
+    for (const Link& peer : peers) b.signal_credit(peer, b.always(), kGrantOutput);
+    for (const Link& peer : peers) b.wait_credit(peer, b.always(), -1);
+    b.move(b.chunk(ranks, mine), std::span<const SpanRef>(&in, 1), destinations);
+    for (const Link& peer : peers) b.signal_data(peer, b.always());
+    for (const Link& peer : peers) b.wait_data(peer, b.always(), 0);
+  });
+  return b.finish();
+}
+
+Plan direct_reduce_scatter(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kReduceScatter, "direct", args);
+  PlanBuilder b(Collective::kReduceScatter, "direct", n, r);
+  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
+  const Index mine = constant(r), to = around(r + 1, 1, n);
+  const SpanRef out = b.output(own, constant(0));
+  for (int lane = 0; lane < args.lanes; ++lane) {
+    std::vector<SpanRef> sources;
+    for (int p = 0; p < n; ++p) sources.push_back(p == r ? b.input(ranks, mine) : b.slot_of(link(lane, p)));
+    b.lane(lane, args.lanes, [&] {
+      b.rounds_by_k({b.longest(ranks)}, [&] {
+        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(ranks, to), b.input(ranks, to)); }); });
+        b.tiles([&] {
+          for (int d = 1; d < n; ++d) b.wait_data(link(lane, (r + d) % n), b.chunk(ranks, mine));
+          b.move(b.chunk(ranks, mine), sources, std::span<const SpanRef>(&out, 1), Finish::kYes);
+          for (int d = 1; d < n; ++d) b.signal_credit(link(lane, (r + d) % n), b.chunk(ranks, mine));
+        });
+      });
+    });
+  }
+  return b.finish();
+}
+
+Plan direct_broadcast(const PlanArgs& args) {
+  const int n = args.world, r = args.rank, root = args.root;
+  if (n == 1) return local_copy(Collective::kBroadcast, "direct", args);
+  PlanBuilder b(Collective::kBroadcast, "direct", n, r, root);
+  const CutId own = b.cut(CutKind::kOwn, 1);
+  const Extent all = b.chunk(own, constant(0));
+  const SpanRef in = b.input(own, constant(0)), out = b.output(own, constant(0));
+  b.lane(0, 1, [&] {
+    b.rounds({all}, [&] {
+      if (r != root) {
+        b.recv(link(0, root), all, {out});
+        return;
+      }
+      std::vector<SpanRef> destinations{out};
+      for (int d = 1; d < n; ++d) destinations.push_back(b.slot_at(link(0, (r + d) % n)));
+      for (int d = 1; d < n; ++d) b.wait_credit(link(0, (r + d) % n), all);
+      b.move(all, std::span<const SpanRef>(&in, 1), destinations);
+      for (int d = 1; d < n; ++d) b.signal_data(link(0, (r + d) % n), all);
+    });
+  });
+  return b.finish();
+}
+
+Plan direct_all_to_all(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kAllToAll, "direct", args);
+  PlanBuilder b(Collective::kAllToAll, "direct", n, r);
+  const CutId row = b.cut(CutKind::kSendRow, n), column = b.cut(CutKind::kReceiveColumn, n);
+  const Index to = around(r + 1, 1, n), from = around(r - 1, -1, n), mine = constant(r);
+  for (int lane = 0; lane < args.lanes; ++lane) {
+    b.lane(lane, args.lanes, [&] {
+      b.rounds_by_k({b.longest(row), b.longest(column)}, [&] {
+        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(row, to), b.input(row, to)); }); });
+        b.tiles([&] { b.move(b.chunk(row, mine), {b.input(row, mine)}, {b.output(column, mine)}); });
+        b.tiles([&] {
+          b.repeat(n - 1, [&] { b.recv(link(lane, from), b.chunk(column, from), {b.output(column, from)}); });
+        });
+      });
+    });
+  }
+  return b.finish();
+}
+
+}  // namespace hocket
