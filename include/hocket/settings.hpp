@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// settings.hpp: everything about hocket that can be set, with its variable, unit and default.
+//
+// Settings are read once per communicator. Set the fields in code, or take them from the environment and change some.
+// Nothing here has to be set: what hocket can find out about a machine, it finds out itself.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "hocket/log.hpp"
+#include "hocket/status.hpp"
+
+namespace hocket {
+
+/// The settings of one communicator.
+///
+/// Lists of names (algo, proto, transport) are written as in NCCL: "ring,tree" allows these two, "^ring" all but ring,
+/// "tree;broadcast:chain,ring" chain and ring for broadcast and tree for the rest, empty all. Collectives are named
+/// all_reduce or allreduce; upper and lower case are the same.
+///
+/// Of these, algo, proto, tile_bytes, slot_bytes, slots and lanes must be equal on all ranks of a communicator;
+/// creating one with different values fails on every rank, with both values in the error.
+struct Settings {
+  /// HOCKET_ALGO: list of algorithms that may be chosen. Default: empty, all of them.
+  std::string algo;
+
+  /// HOCKET_PROTO: list of protocols that may be chosen. Default: empty, all of them.
+  std::string proto;
+
+  /// HOCKET_TRANSPORT: list of transports that may be used between two ranks, e.g. "local,shm". Default: empty, all.
+  std::string transport;
+
+  /// HOCKET_WARN_AFTER, seconds, fractions allowed: a call that waits longer for a peer says for whom, again at
+  /// doubling intervals. 0 is never. Default: 30.
+  std::chrono::nanoseconds warn_after = std::chrono::seconds(30);
+
+  /// HOCKET_TIMEOUT, seconds, fractions allowed: a call that makes no progress for that long fails with kTimeout on all
+  /// ranks. 0 is never. Default: 0.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(0);
+
+  /// HOCKET_START_TIMEOUT, seconds, fractions allowed: the time for all ranks to meet when a communicator is made.
+  /// 0 is forever. Default: 120.
+  std::chrono::nanoseconds start_timeout = std::chrono::seconds(120);
+
+  /// HOCKET_TILE_BYTES, bytes (suffixes K, M, G): length of the pieces in which a chunk travels; a multiple of 16, at
+  /// most slot_bytes. 0 leaves it to the choice of algorithm. Default: 0.
+  std::size_t tile_bytes = 0;
+
+  /// HOCKET_SLOT_BYTES, bytes (suffixes K, M, G): memory of one slot of a channel; a power of two from 4K to 4M.
+  /// Default: 128K.
+  std::size_t slot_bytes = 128 * 1024;
+
+  /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; 2 to 64. Default: 4.
+  int slots = 4;
+
+  /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 128. 0 leaves
+  /// it to the choice. Default: 0.
+  int lanes = 0;
+
+  /// HOCKET_SPIN, microseconds or "auto": how long a waiting thread spins before it sleeps; up to 1000000. Default:
+  /// auto, which depends on whether the host has a core for each of its ranks.
+  std::optional<std::chrono::microseconds> spin;
+
+  /// HOCKET_HOST_ID: ranks with the same text share a host; up to 255 bytes. Default: empty, the kernel's boot id.
+  std::string host_id;
+
+  /// HOCKET_LOG: error, warn, info, debug or trace: the level for the whole process, see log.hpp. Default: empty, the
+  /// level stays what it is (warn at first).
+  std::optional<LogLevel> log;
+
+  /// HOCKET_FLIGHT_RECORDER, entries: how many of its last calls a communicator remembers; 16 to 1048576. Default:
+  /// 1024.
+  std::size_t flight_recorder_entries = 1024;
+
+  /// HOCKET_FENCE, 0 or 1: whether shrink may kill the processes of excluded ranks that could still write to memory of
+  /// the survivors. Default: 0, shrink then refuses where it matters.
+  bool fence_excluded = false;
+
+  /// The settings that the environment asks for, the defaults where it says nothing. A variable that is set to nothing
+  /// counts as not set.
+  ///
+  /// A malformed value is kInvalidArgument with the variable, its value and what is accepted. An unknown variable that
+  /// begins with HOCKET_ is warned about once, with the nearest known name. Sets the log level when HOCKET_LOG is set.
+  /// Any thread, as long as none changes the environment.
+  static Result<Settings> from_environment();
+};
+
+}  // namespace hocket
