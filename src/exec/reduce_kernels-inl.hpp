@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+// exec/reduce_kernels-inl.hpp: the reduction kernels, compiled once per target (reduce_<target>.cpp).
+//
+// All code is in an unnamed namespace of the target and uses nothing of std: an inline function that this unit emitted
+// could be the copy that the linker keeps for the whole library, and would end on an older CPU as an illegal
+// instruction. reduce_scalar.hpp defines the results; what is done differently here for speed is proven equal by
+// reduce_test.cpp:
+//  - max is -min(-x), and min(a, b) is Min(a, b) | Min(b, a): the OR takes -0 of two zeros and keeps a NaN.
+//  - a division by a power of two is a product or a shift.
+// How a span is cut: a head up to the alignment of streamed stores, strips of four vectors, single vectors, and a last
+// vector that overlaps the one before. Head and last vector are computed before anything is stored, so that a
+// destination may be a source. Accumulators live in registers whatever the number of sources: no source is read twice,
+// nothing goes to memory.
+
+#include <hwy/base.h>
+
+#define HWY_COMPILE_ONLY_STATIC
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "exec/reduce_targets.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace hocket::HOCKET_REDUCE_TARGET {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Byte = unsigned char;
+template <class D>
+using Vector = hn::Vec<D>;
+
+// Blocks that several destinations or a slot are written from: in L1 beside the sources, and long enough for `rep
+// movsb`.
+constexpr std::size_t kBlockBytes = 16 * 1024;
+constexpr std::size_t kSlotBytes = 4096;
+
+template <class D>
+constexpr bool is_one_lane() {
+  return hn::MaxLanes(D()) == 1;
+}
+
+// ---- Element types: memory to accumulator and back. Single lanes go through memcpy, as the pointer may be unaligned.
+
+template <class T>
+HWY_INLINE T load_one(const Byte* from) {
+  T value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class T>
+HWY_INLINE void store_one(T value, Byte* to) {
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+template <class D>
+HWY_INLINE Vector<D> load_vector(D d, const Byte* from) {
+  using T = hn::TFromD<D>;
+  if constexpr (is_one_lane<D>()) {
+    return hn::Set(d, load_one<T>(from));
+  } else {
+    return hn::LoadU(d, reinterpret_cast<const T*>(from));
+  }
+}
+
+template <class D>
+HWY_INLINE void store_vector(D d, Vector<D> v, Byte* to, bool stream) {
+  using T = hn::TFromD<D>;
+  if constexpr (is_one_lane<D>()) {
+    store_one<T>(hn::GetLane(v), to);
+  } else {
+    if constexpr (hn::MaxLanes(D()) * sizeof(T) >= 16) {
+      if (stream) return hn::Stream(v, d, reinterpret_cast<T*>(to));
+    }
+    hn::StoreU(v, d, reinterpret_cast<T*>(to));
+  }
+}
+
+template <class T>
+struct Plain {
+  using Stored = T;
+  using Lane = T;
+  template <class D>
+  static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+    return load_vector(d, from);
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+    store_vector(d, v, to, stream);
+  }
+};
+
+// Values <= 0xffff in 32-bit lanes.
+template <class D>
+HWY_INLINE void store_low_halves(D, Vector<hn::RebindToUnsigned<D>> bits, Byte* to, bool stream) {
+  const hn::RebindToSigned<D> d_int;
+  const hn::Rebind<std::uint16_t, D> d16;
+  if constexpr (is_one_lane<D>()) {
+    store_one<std::uint16_t>(static_cast<std::uint16_t>(hn::GetLane(bits)), to);
+  } else {
+    store_vector(d16, hn::DemoteTo(d16, hn::BitCast(d_int, bits)), to, stream);
+  }
+}
+
+template <class D>
+HWY_INLINE Vector<hn::RebindToUnsigned<D>> load_low_halves(D, const Byte* from) {
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (is_one_lane<D>()) {
+    return hn::Set(du, load_one<std::uint16_t>(from));
+  } else {
+    const hn::Rebind<std::uint16_t, D> d16;
+    return hn::PromoteTo(du, load_vector(d16, from));
+  }
+}
+
+struct Bfloat16Bits {
+  using Stored = std::uint16_t;
+  using Lane = float;
+  template <class D>
+  static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(load_low_halves(d, from)));
+  }
+  // A NaN is canonical by now and its low half is zero, so rounding can't carry into its exponent.
+  template <class D>
+  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    store_low_halves(d, hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd)), to, stream);
+  }
+};
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#define HOCKET_HALF_IN_HARDWARE 1
+#else
+#define HOCKET_HALF_IN_HARDWARE 0
+#endif
+
+struct HalfBits {
+  using Stored = std::uint16_t;
+  using Lane = float;
+
+  template <class D>
+  static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+#if HOCKET_HALF_IN_HARDWARE
+    const hn::Rebind<std::uint16_t, D> d16;
+    const hn::Rebind<hwy::float16_t, D> d_half;
+    return hn::PromoteTo(d, hn::BitCast(d_half, load_vector(d16, from)));
+#else
+    // core/float16.hpp, half_to_float.
+    const hn::RebindToUnsigned<D> du;
+    const hn::RebindToSigned<D> di;
+    const auto bits = load_low_halves(d, from);
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffu));
+    const auto shifted = hn::ShiftLeft<13>(magnitude);
+    const auto normal = hn::Add(shifted, hn::Set(du, 112u << 23));
+    const auto special = hn::Or(shifted, hn::Set(du, 0x7f800000u));
+    const auto denormal = hn::BitCast(du, hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), hn::Set(d, 0x1p-24f)));
+    const auto signed_magnitude = hn::BitCast(di, magnitude);  // compared as signed: cheaper, and positive
+    const auto is_special = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7bff)));
+    const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, 0x0400)));
+    const auto value = hn::IfThenElse(is_denormal, denormal, hn::IfThenElse(is_special, special, normal));
+    return hn::BitCast(d, hn::Or(sign, value));
+#endif
+  }
+
+  template <class D>
+  static HWY_INLINE void store([[maybe_unused]] D d, Vector<D> v, Byte* to, bool stream) {
+#if HOCKET_HALF_IN_HARDWARE
+    const hn::Rebind<std::uint16_t, D> d16;
+    const hn::Rebind<hwy::float16_t, D> d_half;
+    store_vector(d16, hn::BitCast(d16, hn::DemoteTo(d_half, v)), to, stream);
+#else
+    // core/float16.hpp, float_to_half.
+    const hn::RebindToUnsigned<D> du;
+    const hn::RebindToSigned<D> di;
+    const auto bits = hn::BitCast(du, v);
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000u));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+    const auto signed_magnitude = hn::BitCast(di, magnitude);
+    const auto half = hn::Set(d, 0.5f);
+    const auto denormal = hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), half)), hn::BitCast(du, half));
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+    const auto rounded = hn::Add(hn::Add(magnitude, hn::Set(du, 0xfffu)), odd);
+    const auto normal = hn::ShiftRight<13>(hn::Sub(rounded, hn::Set(du, 112u << 23)));
+    const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, 0x38800000)));
+    const auto is_huge = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x477fffff)));
+    const auto is_nan = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f800000)));
+    auto value = hn::IfThenElse(is_denormal, denormal, normal);
+    value = hn::IfThenElse(is_huge, hn::Set(du, 0x7c00u), value);
+    value = hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), value);
+    store_low_halves(d, hn::Or(sign, value), to, stream);
+#endif
+  }
+};
+
+// ---- Operations. `enter` is applied to each source, `leave` to the result.
+
+struct Identity {
+  template <class D>
+  static HWY_INLINE Vector<D> enter(D, Vector<D> v) {
+    return v;
+  }
+  template <class D>
+  static HWY_INLINE Vector<D> leave(D, Vector<D> v) {
+    return v;
+  }
+};
+
+struct Sum : Identity {
+  static constexpr bool kDivides = false;
+  template <class D>
+  static HWY_INLINE Vector<D> combine(D, Vector<D> a, Vector<D> b) {
+    return hn::Add(a, b);
+  }
+};
+
+struct Average : Sum {
+  static constexpr bool kDivides = true;
+};
+
+struct Product : Identity {
+  static constexpr bool kDivides = false;
+  template <class D>
+  static HWY_INLINE Vector<D> combine(D, Vector<D> a, Vector<D> b) {
+    return hn::Mul(a, b);
+  }
+};
+
+// a < b ? a : b, so b if one is NaN or both are zeros. x86 has it as one instruction; other targets' Min is another
+// function.
+template <class D>
+HWY_INLINE Vector<D> lesser(D, Vector<D> a, Vector<D> b) {
+#if HOCKET_HALF_IN_HARDWARE
+  return hn::Min(a, b);
+#else
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
+#endif
+}
+
+template <class D>
+HWY_INLINE Vector<D> minimum(D d, Vector<D> a, Vector<D> b) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::Or(lesser(d, a, b), lesser(d, b, a));
+  } else {
+    return hn::Min(a, b);
+  }
+}
+
+struct Min : Identity {
+  static constexpr bool kDivides = false;
+  template <class D>
+  static HWY_INLINE Vector<D> combine(D d, Vector<D> a, Vector<D> b) {
+    return minimum(d, a, b);
+  }
+};
+
+struct Max {
+  static constexpr bool kDivides = false;
+  template <class D>
+  static HWY_INLINE Vector<D> enter(D d, Vector<D> v) {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      return hn::Xor(v, hn::SignBit(d));
+    } else {
+      return v;
+    }
+  }
+  template <class D>
+  static HWY_INLINE Vector<D> leave(D d, Vector<D> v) {
+    return enter(d, v);
+  }
+  template <class D>
+  static HWY_INLINE Vector<D> combine(D d, Vector<D> a, Vector<D> b) {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      return minimum(d, a, b);
+    } else {
+      return hn::Max(a, b);
+    }
+  }
+};
+
+// ---- The division that ends an average.
+
+template <class T>
+struct Divisor {
+  T value;
+  T reciprocal;  // floats; exact if the value is a power of two
+  int shift;     // its logarithm if it is a power of two, else -1
+};
+
+template <class T>
+HWY_INLINE Divisor<T> make_divisor(int world_size) {
+  const bool is_power = (world_size & (world_size - 1)) == 0;
+  return {static_cast<T>(world_size), static_cast<T>(1) / static_cast<T>(world_size),
+          is_power ? __builtin_ctz(static_cast<unsigned>(world_size)) : -1};
+}
+
+template <class D>
+HWY_INLINE Vector<D> divide(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divisor) {
+  using T = hn::TFromD<D>;
+  if constexpr (hwy::IsFloat<T>()) {
+    return divisor.shift >= 0 ? hn::Mul(v, hn::Set(d, divisor.reciprocal)) : hn::Div(v, hn::Set(d, divisor.value));
+  } else if constexpr (is_one_lane<D>()) {
+    return hn::Set(d, static_cast<T>(hn::GetLane(v) / divisor.value));
+  } else {
+    if (divisor.shift >= 0) {  // a shift rounds down: add value - 1 to negative numbers first
+      const auto negative = hn::ShiftRight<sizeof(T) * 8 - 1>(v);
+      const auto bias = hn::And(negative, hn::Set(d, static_cast<T>(divisor.value - 1)));
+      return hn::ShiftRightSame(hn::Add(v, bias), divisor.shift);
+    }
+    // No CPU divides integer vectors.
+    HWY_ALIGN T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) lanes[i] = static_cast<T>(lanes[i] / divisor.value);
+    return hn::Load(d, lanes);
+  }
+}
+
+// ---- One kernel.
+
+template <class T>
+struct Call {
+  const Byte* const* sources;
+  int source_count;
+  Byte* first;
+  Byte* second;  // or null
+  Divisor<T> divisor;
+};
+
+template <class T>
+constexpr std::uint64_t quiet_nan_bits() {
+  return sizeof(T) == 4 ? 0x7fc00000u : 0x7ff8000000000000u;
+}
+
+template <class Op, class D>
+HWY_INLINE Vector<D> leave(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divisor) {
+  using T = hn::TFromD<D>;
+  v = Op::leave(d, v);
+  if constexpr (Op::kDivides) v = divide(d, v, divisor);
+  if constexpr (hwy::IsFloat<T>()) {
+    const hn::RebindToUnsigned<D> du;
+    using Bits = hn::TFromD<decltype(du)>;
+    const auto quiet_nan = hn::BitCast(d, hn::Set(du, static_cast<Bits>(quiet_nan_bits<T>())));
+    v = hn::IfThenElse(hn::IsNaN(v), quiet_nan, v);
+  }
+  return v;
+}
+
+// kSources is their number, or 0: any, from the call.
+template <class Type, class Op, int kSources, class D>
+HWY_INLINE Vector<D> reduce_vector(D d, const Call<typename Type::Lane>& call, std::size_t at) {
+  const int n = kSources ? kSources : call.source_count;
+  const std::size_t offset = at * sizeof(typename Type::Stored);
+  auto sum = Op::enter(d, Type::load(d, call.sources[0] + offset));
+  for (int s = 1; s < n; ++s) sum = Op::combine(d, sum, Op::enter(d, Type::load(d, call.sources[s] + offset)));
+  return leave<Op>(d, sum, call.divisor);
+}
+
+template <class Type, class D>
+HWY_INLINE void store_both(D d, Vector<D> v, const Call<typename Type::Lane>& call, std::size_t at, bool stream) {
+  const std::size_t offset = at * sizeof(typename Type::Stored);
+  Type::store(d, v, call.first + offset, stream);
+  if (call.second) Type::store(d, v, call.second + offset, false);
+}
+
+// Elements [begin, end), at least one vector of them.
+template <class Type, class Op, int kSources, class D>
+HWY_INLINE void reduce_vectors(D d, const Call<typename Type::Lane>& call, std::size_t begin, std::size_t end,
+                               bool stream) {
+  constexpr std::size_t kStored = sizeof(typename Type::Stored);
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  std::size_t at = begin;
+  Vector<D> head = hn::Zero(d);
+  if (stream) {
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(call.first + begin * kStored) % (kLanes * kStored);
+    if (beyond % kStored != 0 || kLanes * kStored < 16) {
+      stream = false;  // no element of it is ever aligned
+    } else if (beyond != 0) {
+      head = reduce_vector<Type, Op, kSources>(d, call, begin);
+      at += kLanes - beyond / kStored;
+    }
+  }
+  const std::size_t aligned = at;
+  const bool has_rest = (end - at) % kLanes != 0;
+  Vector<D> rest = hn::Zero(d);
+  if (has_rest) rest = reduce_vector<Type, Op, kSources>(d, call, end - kLanes);
+
+  for (; at + 4 * kLanes <= end; at += 4 * kLanes) {
+    const int n = kSources ? kSources : call.source_count;
+    const Byte* from = call.sources[0] + at * kStored;
+    constexpr std::size_t kStride = kLanes * kStored;
+    auto v0 = Op::enter(d, Type::load(d, from));
+    auto v1 = Op::enter(d, Type::load(d, from + kStride));
+    auto v2 = Op::enter(d, Type::load(d, from + 2 * kStride));
+    auto v3 = Op::enter(d, Type::load(d, from + 3 * kStride));
+    for (int s = 1; s < n; ++s) {
+      from = call.sources[s] + at * kStored;
+      v0 = Op::combine(d, v0, Op::enter(d, Type::load(d, from)));
+      v1 = Op::combine(d, v1, Op::enter(d, Type::load(d, from + kStride)));
+      v2 = Op::combine(d, v2, Op::enter(d, Type::load(d, from + 2 * kStride)));
+      v3 = Op::combine(d, v3, Op::enter(d, Type::load(d, from + 3 * kStride)));
+    }
+    v0 = leave<Op>(d, v0, call.divisor);
+    v1 = leave<Op>(d, v1, call.divisor);
+    v2 = leave<Op>(d, v2, call.divisor);
+    v3 = leave<Op>(d, v3, call.divisor);
+    store_both<Type>(d, v0, call, at, stream);
+    store_both<Type>(d, v1, call, at + kLanes, stream);
+    store_both<Type>(d, v2, call, at + 2 * kLanes, stream);
+    store_both<Type>(d, v3, call, at + 3 * kLanes, stream);
+  }
+  for (; at + kLanes <= end; at += kLanes) {
+    store_both<Type>(d, reduce_vector<Type, Op, kSources>(d, call, at), call, at, stream);
+  }
+  if (aligned != begin) store_both<Type>(d, head, call, begin, false);
+  if (has_rest) store_both<Type>(d, rest, call, end - kLanes, false);
+}
+
+template <class Type, class Op, int kSources>
+HWY_NOINLINE void reduce_span(const Call<typename Type::Lane>& call, std::size_t begin, std::size_t end, bool stream) {
+  using Lane = typename Type::Lane;
+  const hn::ScalableTag<Lane> d;
+  const hn::CappedTag<Lane, 16 / sizeof(Lane)> d_short;
+  const hn::CappedTag<Lane, 1> d_one;
+  const std::size_t count = end - begin;
+  if (count >= hn::MaxLanes(d)) {
+    reduce_vectors<Type, Op, kSources>(d, call, begin, end, stream);
+  } else if (hn::MaxLanes(d_short) < hn::MaxLanes(d) && count >= hn::MaxLanes(d_short)) {
+    const std::size_t last = end - hn::MaxLanes(d_short);
+    const auto rest = reduce_vector<Type, Op, kSources>(d_short, call, last);
+    for (std::size_t at = begin; at < last; at += hn::MaxLanes(d_short)) {
+      store_both<Type>(d_short, reduce_vector<Type, Op, kSources>(d_short, call, at), call, at, false);
+    }
+    store_both<Type>(d_short, rest, call, last, false);
+  } else {
+    for (std::size_t at = begin; at < end; ++at) {
+      store_both<Type>(d_one, reduce_vector<Type, Op, kSources>(d_one, call, at), call, at, false);
+    }
+  }
+}
+
+// More than two destinations, or slots: block by block, from the first ordinary destination, or from a block of our own
+// if there is none or it is streamed and so not in the cache.
+template <class Type, class Op, int kSources>
+HWY_NOINLINE void reduce_blocks(Call<typename Type::Lane> call, const ReduceArgs& args) {
+  constexpr std::size_t kStored = sizeof(typename Type::Stored);
+  constexpr std::size_t kBlock = kBlockBytes / kStored;
+  HWY_ALIGN Byte block[kBlockBytes];
+  const int stream = args.stream_first_destination && (args.slot_destinations & 1u) == 0 ? 0 : -1;
+  int kept = 0;  // destination that the others are copied from
+  while (kept < args.destination_count && (kept == stream || (args.slot_destinations >> kept & 1u) != 0)) ++kept;
+  for (std::size_t begin = 0; begin < args.count; begin += kBlock) {
+    const std::size_t end = args.count - begin < kBlock ? args.count : begin + kBlock;
+    const std::size_t bytes = (end - begin) * kStored;
+    Byte* from = block;
+    if (kept < args.destination_count) from = static_cast<Byte*>(args.destinations[kept]) + begin * kStored;
+    call.first = stream == 0 ? static_cast<Byte*>(args.destinations[0]) : from - begin * kStored;
+    call.second = stream == 0 ? from - begin * kStored : nullptr;
+    reduce_span<Type, Op, kSources>(call, begin, end, stream == 0);
+    for (int k = 0; k < args.destination_count; ++k) {
+      if (k == kept || k == stream) continue;
+      Byte* to = static_cast<Byte*>(args.destinations[k]) + begin * kStored;
+      if ((args.slot_destinations >> k & 1u) != 0) {
+        reduce_fill_slot(to, from, bytes);
+      } else {
+        __builtin_memcpy(to, from, bytes);
+      }
+    }
+  }
+}
+
+template <class Type, class Op, int kSources>
+HWY_INLINE void reduce_sources(const ReduceArgs& args) {
+  using Lane = typename Type::Lane;
+  const Byte* sources[kSources ? kSources : 1];
+  Call<Lane> call;
+  if constexpr (kSources != 0) {
+    for (int s = 0; s < kSources; ++s) sources[s] = static_cast<const Byte*>(args.sources[s]);
+    call.sources = sources;
+  } else {
+    call.sources = reinterpret_cast<const Byte* const*>(args.sources);
+  }
+  call.source_count = args.source_count;
+  if constexpr (Op::kDivides) call.divisor = make_divisor<Lane>(args.world_size);
+  if (args.destination_count > kMaxFusedDestinations ||
+      (args.slot_destinations != 0 && args.count >= kSlotBytes / sizeof(typename Type::Stored))) {
+    reduce_blocks<Type, Op, kSources>(call, args);
+  } else {
+    call.first = static_cast<Byte*>(args.destinations[0]);
+    call.second = args.destination_count > 1 ? static_cast<Byte*>(args.destinations[1]) : nullptr;
+    reduce_span<Type, Op, kSources>(call, 0, args.count, args.stream_first_destination);
+  }
+  if (args.stream_first_destination) hwy::FlushStream();  // the Signal that follows is a plain store
+}
+
+template <class Type, class Op>
+void reduce(const ReduceArgs& args) {
+  if constexpr (Op::kDivides) {
+    if (!args.finish) return reduce<Type, Sum>(args);
+  }
+  if (args.source_count == 2) {
+    reduce_sources<Type, Op, 2>(args);
+  } else {
+    reduce_sources<Type, Op, 0>(args);
+  }
+}
+
+#undef HOCKET_HALF_IN_HARDWARE
+
+}  // namespace
+
+#define HOCKET_ROW(type) \
+  { reduce<type, Sum>, reduce<type, Product>, reduce<type, Min>, reduce<type, Max>, reduce<type, Average> }
+// In the order of DataType and ReduceOp.
+extern const ReduceTable kReduceTable;
+constexpr ReduceTable kReduceTable = {{
+    HOCKET_ROW(Plain<float>),
+    HOCKET_ROW(Plain<double>),
+    HOCKET_ROW(Bfloat16Bits),
+    HOCKET_ROW(HalfBits),
+    HOCKET_ROW(Plain<std::int32_t>),
+    HOCKET_ROW(Plain<std::int64_t>),
+}};
+#undef HOCKET_ROW
+
+}  // namespace hocket::HOCKET_REDUCE_TARGET
+HWY_AFTER_NAMESPACE();

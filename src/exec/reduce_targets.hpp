@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// exec/reduce_targets.hpp: what the translation units of the targets give to reduce.cpp. One table each, nothing else.
+#pragma once
+
+#include "exec/reduce.hpp"
+
+namespace hocket {
+
+struct ReduceTable {
+  ReduceFunction functions[kDataTypeCount][kReduceOpCount];  // [DataType][ReduceOp]
+};
+
+namespace baseline {
+extern const ReduceTable kReduceTable;
+}
+namespace avx2 {
+extern const ReduceTable kReduceTable;
+}
+namespace avx512 {
+extern const ReduceTable kReduceTable;
+}
+
+/// Fill part of a slot from the cache: copy(…, CopyHint::kSlot), compiled for every CPU.
+void reduce_fill_slot(void* slot, const void* from, std::size_t bytes);
+
+}  // namespace hocket
