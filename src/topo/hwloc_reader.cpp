@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+// topo/hwloc_reader.cpp: see hwloc_reader.hpp.
+//
+// hwloc's tree becomes ours in one walk: normal objects give packages, L3s and cores, memory objects give NUMA domains
+// (put between their object and its children, if they have CPUs), I/O objects give host bridges, switches and devices.
+#include "topo/hwloc_reader.hpp"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "core/status.hpp"
+
+namespace hocket::topo {
+
+namespace {
+
+using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
+using Topology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology*)>;
+
+CpuSet to_set(hwloc_const_bitmap_t bitmap) {
+  CpuSet set;
+  if (!bitmap || hwloc_bitmap_weight(bitmap) < 0) return set;  // absent or infinite
+  for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0 && cpu < CpuSet::kLimit; cpu = hwloc_bitmap_next(bitmap, cpu))
+    set.add(cpu);
+  return set;
+}
+
+std::string_view info(hwloc_obj_t object, const char* name) {
+  const char* value = hwloc_obj_get_info_by_name(object, name);
+  return value ? std::string_view(value) : std::string_view();
+}
+
+std::string first_line(std::string text) {
+  text.resize(std::min(text.size(), text.find('\n')));
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+// One line of a sysfs file; "" if it is not there.
+std::string sysfs(const std::string& path) {
+  Result<std::string> text = read_small_file(path, 4096);
+  return text.ok() ? first_line(std::move(*text)) : std::string();
+}
+
+// Wider domains than the usual four digits occur.
+std::string bus_id(const PciAttributes& pci) {
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(pci.domain), pci.bus, pci.dev, pci.func);
+}
+
+Rate reported(double bytes_per_second) {
+  return {bytes_per_second, Origin::kReported};
+}
+
+// hwloc's own figure, in GB/s. Beyond what 1 lane of PCIe 1.0 to 16 lanes of PCIe 7.0 can have it is not believed.
+Rate hwloc_rate(float gigabytes) {
+  const double value = static_cast<double>(gigabytes);
+  return std::isfinite(value) && value >= 0.2 && value <= 260 ? reported(value * 1e9) : Rate{};
+}
+
+enum class DeviceClass { kOther, kGpu, kNic, kNvSwitch };
+
+class Builder {
+ public:
+  Builder(hwloc_topology_t topology, std::string sysfs_root, bool read_sysfs)
+      : topology_(topology), root_(std::move(sysfs_root)), read_sysfs_(read_sysfs) {}
+
+  Graph build() {
+    const hwloc_obj_t machine = hwloc_get_root_obj(topology_);
+    const int host = graph_.add(NodeKind::kHost, -1);
+    Node& node = at(host);
+    node.cpus = to_set(machine->cpuset);
+    if (const auto product = info(machine, "DMIProductName"); !product.empty()) node.set("model", std::string(product));
+    if (const auto arch = info(machine, "Architecture"); !arch.empty()) node.set("architecture", std::string(arch));
+    graph_.cpus.allowed = to_set(hwloc_topology_get_allowed_cpuset(topology_));
+    graph_.cpus.online = at(host).cpus;
+    visit(machine, Place{host, host, 0, 0, false});
+    join_packages();
+    read_link_matrix("NVLinkBandwidth");
+    read_link_matrix("XGMIBandwidth");
+    graph_.normalise();
+    return std::move(graph_);
+  }
+
+ private:
+  // Where the walk is in our graph.
+  struct Place {
+    int node;     // parent of what comes next
+    int devices;  // parent of I/O that hangs here: the NUMA domain rather than the package around it
+    std::uint64_t l2_bytes;
+    int l2_cores;  // cores below that L2
+    bool in_core;
+  };
+
+  Node& at(int node) { return graph_.nodes[static_cast<std::size_t>(node)]; }
+
+  int add_cpu_node(NodeKind kind, int parent, hwloc_obj_t object) {
+    const int added = graph_.add(kind, parent);
+    at(added).cpus = to_set(object->cpuset);
+    if (object->os_index != HWLOC_UNKNOWN_INDEX) at(added).os_index = static_cast<int>(object->os_index);
+    return added;
+  }
+
+  void visit(hwloc_obj_t object, Place place) {
+    switch (object->type) {
+      case HWLOC_OBJ_PACKAGE: {
+        place.node = place.devices = add_cpu_node(NodeKind::kPackage, place.node, object);
+        std::string_view model = info(object, "CPUModel");
+        if (model.empty()) model = info(hwloc_get_root_obj(topology_), "CPUModel");
+        if (!model.empty()) at(place.node).set("model", std::string(model));
+        break;
+      }
+      case HWLOC_OBJ_L3CACHE:
+        place.node = add_cpu_node(NodeKind::kL3, place.node, object);
+        at(place.node).bytes = object->attr->cache.size;
+        break;
+      case HWLOC_OBJ_L2CACHE:
+        place.l2_bytes = object->attr->cache.size;
+        place.l2_cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology_, object->cpuset, HWLOC_OBJ_CORE);
+        break;
+      case HWLOC_OBJ_CORE:
+      case HWLOC_OBJ_PU:  // a system may tell of hardware threads and not of cores: each stands for one
+        if (!place.in_core) add_core(object, place);
+        place.in_core = true;
+        break;
+      default: break;
+    }
+    if (object->memory_first_child) visit_memory(object, &place);
+    for (hwloc_obj_t child = object->first_child; child; child = child->next_sibling) visit(child, place);
+    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)
+      visit_io(child, place.devices, 0);
+  }
+
+  void add_core(hwloc_obj_t object, const Place& place) {
+    const int core = add_cpu_node(NodeKind::kCore, place.node, object);
+    std::uint64_t l2 = place.l2_bytes;
+    int sharers = place.l2_cores;
+    // An L2 below its core (hwloc puts the larger set above, and equal ones in either order).
+    for (hwloc_obj_t below = object->first_child; below && l2 == 0; below = below->first_child) {
+      if (below->type == HWLOC_OBJ_L2CACHE) l2 = below->attr->cache.size;
+    }
+    sharers = std::max(sharers, 1);
+    at(core).bytes = l2 / static_cast<std::uint64_t>(sharers);
+    if (sharers > 1) at(core).set("l2_cores", fmt::format("{}", sharers));
+  }
+
+  // One domain with the object's CPUs becomes the parent of all below it. Others at the same object are memory only:
+  // HBM beside DRAM, or a GPU's memory that the kernel shows as a domain.
+  void visit_memory(hwloc_obj_t object, Place* place) {
+    std::vector<hwloc_obj_t> domains;
+    collect_domains(object->memory_first_child, &domains);
+    std::stable_sort(domains.begin(), domains.end(),
+                     [](hwloc_obj_t a, hwloc_obj_t b) { return a->os_index < b->os_index; });
+    const int parent = place->node;
+    bool found = false;
+    for (const hwloc_obj_t domain : domains) {
+      const std::string_view subtype = domain->subtype ? domain->subtype : "";
+      const bool owns = !found && !to_set(domain->cpuset).empty() && subtype.find("GPU") == std::string_view::npos;
+      const int node = add_cpu_node(NodeKind::kNuma, parent, domain);
+      at(node).bytes = domain->attr->numanode.local_memory;
+      if (!subtype.empty()) at(node).set("subtype", std::string(subtype));
+      if (owns) {
+        place->node = place->devices = node;
+        found = true;
+        graph_.edges.push_back({EdgeKind::kMemory, parent, node, 1, {}, 0});
+      } else {
+        at(node).cpus = {};
+      }
+    }
+  }
+
+  static void collect_domains(hwloc_obj_t memory, std::vector<hwloc_obj_t>* domains) {
+    for (; memory; memory = memory->next_sibling) {
+      if (memory->type == HWLOC_OBJ_NUMANODE) domains->push_back(memory);
+      collect_domains(memory->memory_first_child, domains);  // below a memory-side cache
+    }
+  }
+
+  void join_packages() {
+    const std::vector<int> packages = graph_.of_kind(NodeKind::kPackage);
+    for (std::size_t a = 0; a < packages.size(); ++a) {
+      for (std::size_t b = a + 1; b < packages.size(); ++b)
+        graph_.edges.push_back({EdgeKind::kSocket, packages[a], packages[b], 1, {}, 0});
+    }
+  }
+
+  // ---- I/O
+
+  // `depth` counts PCI bridges since the host bridge. PCI bridges come in pairs: a port that leads out (of the root
+  // complex or of a switch) and, one level deeper, the switch that it leads to. Only the latter is a node.
+  void visit_io(hwloc_obj_t object, int parent, int depth) {
+    if (object->type == HWLOC_OBJ_BRIDGE) {
+      const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = object->attr->bridge;
+      if (bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
+        parent = graph_.add(NodeKind::kHostBridge, parent);
+        at(parent).name = fmt::format("{:04x}:{:02x}", static_cast<unsigned>(bridge.downstream.pci.domain),
+                                      bridge.downstream.pci.secondary_bus);
+        depth = 0;
+      } else if (depth % 2 == 1) {
+        parent = add_pci_node(NodeKind::kPciSwitch, parent, bridge.upstream.pci);
+        depth += 1;
+      } else {
+        depth += 1;
+      }
+    } else if (object->type == HWLOC_OBJ_PCI_DEVICE) {
+      visit_device(object, parent);
+      return;
+    } else if (object->type == HWLOC_OBJ_OS_DEVICE) {
+      visit_os_device(object, parent);
+      return;
+    }
+    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling) visit_io(child, parent, depth);
+  }
+
+  int add_pci_node(NodeKind kind, int parent, const PciAttributes& pci) {
+    const int node = graph_.add(kind, parent);
+    const std::string bus = bus_id(pci);
+    at(node).name = bus;
+    at(node).set("vendor", fmt::format("{:04x}", pci.vendor_id));
+    at(node).set("device", fmt::format("{:04x}", pci.device_id));
+    at(node).set("class", fmt::format("{:04x}", pci.class_id));
+    graph_.edges.push_back({EdgeKind::kPcie, parent, node, 1, link_rate(node, bus, pci), 0});
+    return node;
+  }
+
+  Rate link_rate(int node, const std::string& bus, const PciAttributes& pci) {
+    const std::string directory = root_ + "/sys/bus/pci/devices/" + bus;
+    const std::string speed = read_sysfs_ ? sysfs(directory + "/current_link_speed") : "";
+    const std::string width = read_sysfs_ ? sysfs(directory + "/current_link_width") : "";
+    if (speed.empty() && width.empty()) {
+      const Rate rate = hwloc_rate(pci.linkspeed);
+      if (!rate.known() && pci.linkspeed != 0)
+        graph_.notes.push_back(fmt::format("PCIe link of {}: {} GB/s is no link speed, taken as unknown", bus,
+                                           static_cast<double>(pci.linkspeed)));
+      return rate;
+    }
+    at(node).set("link_speed", speed);
+    at(node).set("link_width", width);
+    const std::string top = sysfs(directory + "/max_link_speed");
+    if (!top.empty()) at(node).set("max_link_speed", top);
+    Rate rate = pcie_rate(speed, width);
+    if (!rate.known() && !speed.starts_with("Unknown"))  // virtual devices say so; that is no fault
+      graph_.notes.push_back(
+          fmt::format("PCIe link of {}: '{}' x '{}' is no link speed, taken as unknown", bus, speed, width));
+    // An idle GPU clocks its link down to save power; its width stays. The link's own maximum holds under load.
+    if (at(node).kind == NodeKind::kGpu && rate.known()) {
+      const Rate highest = pcie_rate(top, width);
+      if (highest.bytes_per_second > rate.bytes_per_second) rate = highest;
+    }
+    return rate;
+  }
+
+  static DeviceClass device_class(hwloc_obj_t object, const std::vector<hwloc_obj_t>& os_devices) {
+    const PciAttributes& pci = object->attr->pcidev;
+    const std::string_view subtype = object->subtype ? object->subtype : "";
+    if (subtype == "NVSwitch" || (pci.vendor_id == 0x10de && pci.class_id == 0x0680)) return DeviceClass::kNvSwitch;
+    bool computes = false;
+    bool networks = false;
+    for (const hwloc_obj_t os : os_devices) {
+      const auto type = os->attr->osdev.type;
+      computes |= type == HWLOC_OBJ_OSDEV_COPROC;
+      networks |= type == HWLOC_OBJ_OSDEV_NETWORK || type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+    }
+    const int base = pci.class_id >> 8;
+    if (networks || base == 0x02 || pci.class_id == 0x0c06) return DeviceClass::kNic;
+    // A display controller of a server's management chip is no GPU in our sense.
+    const bool maker = pci.vendor_id == 0x10de || pci.vendor_id == 0x1002 || pci.vendor_id == 0x8086;
+    if (base == 0x12 || pci.class_id == 0x0302 || (base == 0x03 && maker) || (computes && base != 0x01))
+      return DeviceClass::kGpu;
+    return DeviceClass::kOther;
+  }
+
+  void visit_device(hwloc_obj_t object, int parent) {
+    std::vector<hwloc_obj_t> os_devices;
+    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling) {
+      if (child->type == HWLOC_OBJ_OS_DEVICE) os_devices.push_back(child);
+    }
+    NodeKind kind = NodeKind::kGpu;
+    switch (device_class(object, os_devices)) {
+      case DeviceClass::kOther: return;
+      case DeviceClass::kGpu: kind = NodeKind::kGpu; break;
+      case DeviceClass::kNic: kind = NodeKind::kNic; break;
+      case DeviceClass::kNvSwitch: kind = NodeKind::kNvSwitch; break;
+    }
+    const int node = add_pci_node(kind, parent, object->attr->pcidev);
+    by_object_[object] = node;
+    for (const std::string_view name : {info(object, "PCIDevice"), info(object, "PCIVendor")}) {
+      if (!name.empty() && at(node).get("model").empty()) at(node).set("model", std::string(name));
+    }
+    describe_os_devices(node, os_devices);
+  }
+
+  // A network interface on no PCI device (virtio over MMIO, a platform device).
+  void visit_os_device(hwloc_obj_t object, int parent) {
+    const auto type = object->attr->osdev.type;
+    if (type != HWLOC_OBJ_OSDEV_NETWORK && type != HWLOC_OBJ_OSDEV_OPENFABRICS) return;
+    const int node = graph_.add(NodeKind::kNic, parent);
+    if (object->name) at(node).name = object->name;
+    describe_os_devices(node, {object});
+  }
+
+  void describe_os_devices(int node, const std::vector<hwloc_obj_t>& os_devices) {
+    std::vector<std::string> nets;
+    std::vector<std::string> verbs;
+    std::vector<std::string> others;
+    for (const hwloc_obj_t os : os_devices) {
+      if (!os->name) continue;
+      by_object_[os] = node;
+      switch (os->attr->osdev.type) {
+        case HWLOC_OBJ_OSDEV_NETWORK: nets.emplace_back(os->name); break;
+        case HWLOC_OBJ_OSDEV_OPENFABRICS: verbs.emplace_back(os->name); break;
+        case HWLOC_OBJ_OSDEV_GPU:
+        case HWLOC_OBJ_OSDEV_COPROC: others.emplace_back(os->name); break;
+        default: break;
+      }
+      if (const auto model = info(os, "GPUModel"); !model.empty()) at(node).set("model", std::string(model));
+      for (const char* key : {"XGMIHiveID", "XGMIPeers"}) {
+        if (const auto value = info(os, key); !value.empty()) at(node).set(key, std::string(value));
+      }
+    }
+    const auto join = [](std::vector<std::string> names) {
+      std::sort(names.begin(), names.end());
+      return fmt::format("{}", fmt::join(names, ","));
+    };
+    if (!others.empty()) at(node).set("devices", join(others));
+    if (!nets.empty()) at(node).set("netdev", join(nets));
+    if (!verbs.empty()) at(node).set("rdma", join(verbs));
+    if (at(node).kind == NodeKind::kNic && read_sysfs_) at(node).rate = port_rate(node, nets, verbs);
+  }
+
+  // The sum over the device's ports: verbs ports ("100 Gb/sec (4X EDR)") if it has any, else interfaces (Mbit/s).
+  Rate port_rate(int node, const std::vector<std::string>& nets, const std::vector<std::string>& verbs) {
+    double gigabits = 0;
+    for (const std::string& name : verbs) {
+      for (int port = 1; port <= 8; ++port) {
+        const std::string directory = fmt::format("{}/sys/class/infiniband/{}/ports/{}", root_, name, port);
+        const std::string rate = sysfs(directory + "/rate");
+        if (rate.empty()) break;
+        // A port that is down reports a rate as well.
+        if (sysfs(directory + "/state").find("ACTIVE") == std::string::npos) continue;
+        at(node).set("link_layer", sysfs(directory + "/link_layer"));
+        gigabits += std::strtod(rate.c_str(), nullptr);
+      }
+    }
+    if (verbs.empty()) {
+      for (const std::string& name : nets) {
+        const double megabits = std::strtod(sysfs(root_ + "/sys/class/net/" + name + "/speed").c_str(), nullptr);
+        // -1 and 2^32-1 mean unknown: a driver that has no speed, or an interface that is down.
+        if (megabits >= 10 && megabits <= 6.4e6) gigabits += megabits / 1e3;
+      }
+    }
+    return std::isfinite(gigabits) && gigabits > 0 && gigabits < 1e5 ? reported(gigabits / 8 * 1e9) : Rate{};
+  }
+
+  // A matrix of direct links between devices, in MB/s each way.
+  void read_link_matrix(const char* name) {
+    hwloc_distances_s* matrix = nullptr;
+    unsigned count = 1;
+    if (hwloc_distances_get_by_name(topology_, name, &count, &matrix, 0) != 0 || count == 0 || !matrix) return;
+    const unsigned n = matrix->nbobjs;
+    for (unsigned i = 0; i < n; ++i) {
+      for (unsigned j = 0; j < n; ++j) {
+        const auto from = by_object_.find(matrix->objs[i]);
+        const auto to = by_object_.find(matrix->objs[j]);
+        const hwloc_uint64_t megabytes = matrix->values[i * n + j];
+        if (from == by_object_.end() || to == by_object_.end() || from->second == to->second || megabytes == 0)
+          continue;
+        if (megabytes > 10'000'000) {
+          graph_.notes.push_back(fmt::format("{} of {} MB/s is no link speed, left out", name, megabytes));
+          continue;
+        }
+        graph_.edges.push_back(
+            {EdgeKind::kNvlink, from->second, to->second, 1, reported(static_cast<double>(megabytes) * 1e6), 0});
+      }
+    }
+    hwloc_distances_release(topology_, matrix);
+  }
+
+  hwloc_topology_t topology_;
+  std::string root_;
+  bool read_sysfs_;
+  Graph graph_;
+  std::map<hwloc_obj_t, int> by_object_;  // looked up only, so the order of addresses has no effect
+};
+
+// An initialised, not yet loaded topology with all that could touch a driver, a display or affinity turned off.
+Topology new_topology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return {nullptr, hwloc_topology_destroy};
+  Topology topology(raw, hwloc_topology_destroy);
+  for (const char* name : {"x86", "pci", "cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"}) {
+    // Fails for a component that this hwloc does not have, which is as good.
+    (void)hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, name);
+  }
+  (void)hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+  (void)hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
+  return topology;
+}
+
+Result<Graph> load(Topology topology, std::string_view what, const std::string& sysfs_root, bool read_sysfs) {
+  if (hwloc_topology_load(topology.get()) != 0)
+    return system_error(Code::kInvalidArgument, errno, "hwloc can't load {}", what);
+  Graph graph = Builder(topology.get(), sysfs_root, read_sysfs).build();
+  graph.source = what;
+  if (graph.cpus.allowed.empty()) graph.cpus.allowed = graph.cpus.online;
+  HOCKET_TRY(graph.check());
+  return graph;
+}
+
+// What is left when hwloc fails: the CPUs, nothing about caches and memory.
+Graph flat_machine(const CpuBudget& cpus) {
+  Graph graph;
+  const int host = graph.add(NodeKind::kHost, -1);
+  graph.nodes[0].cpus = cpus.online.empty() ? cpus.allowed : cpus.online;
+  for (const int cpu : graph.nodes[0].cpus.to_vector()) {
+    const int core = graph.add(NodeKind::kCore, host);
+    graph.nodes[static_cast<std::size_t>(core)].cpus = CpuSet::range(cpu, cpu);
+    graph.nodes[static_cast<std::size_t>(core)].os_index = cpu;
+  }
+  graph.normalise();
+  return graph;
+}
+
+}  // namespace
+
+Rate pcie_rate(std::string_view speed, std::string_view width) {
+  // Payload bytes a second of one lane and direction, after line coding.
+  static constexpr std::array<std::pair<double, double>, 6> kLane = {{{2.5, 250e6},
+                                                                      {5, 500e6},
+                                                                      {8, 8e9 * 128 / 130 / 8},
+                                                                      {16, 16e9 * 128 / 130 / 8},
+                                                                      {32, 32e9 * 128 / 130 / 8},
+                                                                      {64, 64e9 * 242 / 256 / 8}}};
+  double transfers = 0;
+  int lanes = 0;
+  const auto parsed = std::from_chars(speed.data(), speed.data() + speed.size(), transfers);
+  const auto [end, bad] = std::from_chars(width.data(), width.data() + width.size(), lanes);
+  if (parsed.ec != std::errc() || bad != std::errc() || end != width.data() + width.size()) return {};
+  const std::string_view unit(parsed.ptr, static_cast<std::size_t>(speed.data() + speed.size() - parsed.ptr));
+  if (!unit.starts_with(" GT/s")) return {};
+  if (lanes < 1 || lanes > 32 || (lanes & (lanes - 1) && lanes != 12)) return {};
+  for (const auto& [rate, bytes] : kLane) {
+    if (transfers == rate) return reported(bytes * lanes);
+  }
+  return {};
+}
+
+std::string read_host_id(const std::string& override_id, const std::string& root, std::vector<std::string>* notes) {
+  if (!override_id.empty()) return override_id;
+  Result<std::string> text = read_small_file(root + "/proc/sys/kernel/random/boot_id", 4096);
+  std::string id = text.ok() ? first_line(std::move(*text)) : std::string();
+  if (id.empty()) {
+    notes->push_back(fmt::format("no boot id ({}): set HOCKET_HOST_ID to a name that is unique to this host",
+                                 text.ok() ? "the file is empty" : std::string(text.status().text())));
+  }
+  return id;
+}
+
+Graph load_machine(const ReaderOptions& options) {
+  std::vector<std::string> notes;
+  const CpuBudget cpus = read_cpu_budget(options.root, &notes);
+  const std::string host_id = read_host_id(options.host_id, options.root, &notes);
+  Graph graph;
+  Topology topology = new_topology();
+  Result<Graph> loaded = topology ? load(std::move(topology), "live", options.root, true)
+                                  : Result<Graph>(error(Code::kOutOfMemory, "hwloc can't start"));
+  if (loaded.ok()) {
+    graph = std::move(*loaded);
+  } else {
+    graph = flat_machine(cpus);
+    notes.push_back(fmt::format("caches, memory and devices unknown: {}", loaded.status().text()));
+  }
+  graph.source = "live";
+  graph.host_id = host_id;
+  graph.cpus = cpus;
+  graph.notes.insert(graph.notes.begin(), notes.begin(), notes.end());
+  return graph;
+}
+
+Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& sysfs_root) {
+  HOCKET_ASSIGN(const std::string text, read_small_file(path, 64 << 20));
+  if (text.find('\0') != std::string::npos || text.find("<topology") == std::string::npos)
+    return error(Code::kInvalidArgument, "{}: no hwloc XML (there is no <topology> element)", path);
+  Topology topology = new_topology();
+  if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
+  if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), static_cast<int>(text.size()) + 1) != 0)
+    return error(Code::kInvalidArgument, "{}: hwloc rejects this XML", path);
+  Result<Graph> graph = load(std::move(topology), "hwloc xml", sysfs_root, !sysfs_root.empty());
+  if (!graph.ok()) return error(Code::kInvalidArgument, "{}: {}", path, graph.status().text());
+  graph->source = "hwloc xml " + path;
+  return graph;
+}
+
+Result<Graph> graph_from_synthetic(const std::string& description) {
+  Topology topology = new_topology();
+  if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
+  if (hwloc_topology_set_synthetic(topology.get(), description.c_str()) != 0)
+    return error(Code::kInvalidArgument, "'{}' describes no machine to hwloc", description);
+  HOCKET_ASSIGN(Graph graph, load(std::move(topology), "synthetic", "", false));
+  graph.source = "synthetic " + description;
+  return graph;
+}
+
+}  // namespace hocket::topo

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// tools/topo.cpp: `hocket topo`: the machine as hocket sees it, and what it concludes.
+//
+// Exit status: 0, or 1 with one line on stderr if a file can't be read.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "core/status.hpp"
+#include "topo/cost.hpp"
+#include "topo/hwloc_reader.hpp"
+
+int topo_main(int argc, char** argv);
+
+namespace {
+
+using hocket::topo::Graph;
+using hocket::topo::HostCost;
+using hocket::topo::LinkCost;
+using hocket::topo::LinkKind;
+using hocket::topo::NodeKind;
+
+constexpr LinkKind kLinkKinds[] = {LinkKind::kProcess, LinkKind::kShm, LinkKind::kNvlink, LinkKind::kPcie,
+                                   LinkKind::kNet};
+
+// A cost is worth a line where the machine has such a link.
+bool has_link(const Graph& graph, LinkKind kind) {
+  switch (kind) {
+    case LinkKind::kProcess:
+    case LinkKind::kShm: return true;
+    case LinkKind::kPcie: return graph.count(NodeKind::kGpu) > 0;
+    case LinkKind::kNet: return graph.count(NodeKind::kNic) > 0;
+    case LinkKind::kNvlink:
+      for (const hocket::topo::Edge& edge : graph.edges) {
+        if (edge.kind == hocket::topo::EdgeKind::kNvlink) return true;
+      }
+      return false;
+  }
+  return false;
+}
+
+std::string conclusions_text(const Graph& graph) {
+  const HostCost host = host_cost(graph);
+  std::string out = "\nwhat hocket derives\n";
+  out += fmt::format("  usable CPUs        {:.4g}\n", host.usable_cpus);
+  out += fmt::format("  L2 tile budget     {} (L2 {} a core, L3 {}{})\n", hocket::topo::bytes_to_text(host.tile_bytes),
+                     hocket::topo::bytes_to_text(host.l2_bytes), hocket::topo::bytes_to_text(host.l3_bytes),
+                     graph.l2_bytes() > 0 && graph.l3_bytes() > 0 ? "" : "; what is unknown is assumed");
+  out += fmt::format("  core to core       {:.0f} ns a cache line ({}; a default, not measured)\n",
+                     host.line_seconds * 1e9,
+                     host.one_l3 ? "all allowed CPUs share one cache" : "allowed CPUs span caches");
+  for (const LinkKind kind : kLinkKinds) {
+    if (!has_link(graph, kind)) continue;
+    const LinkCost cost = link_cost(graph, kind);
+    out += fmt::format("  {:<7} link       {:.3g} us + bytes / {:.3g} GB/s ({})\n", to_string(kind),
+                       cost.alpha_seconds * 1e6, cost.beta_bytes_per_second / 1e9, to_string(cost.origin));
+  }
+  out += fmt::format("  GPUs, NICs         {}, {}\n", graph.count(NodeKind::kGpu), graph.count(NodeKind::kNic));
+  out += fmt::format("  host id            {}\n",
+                     graph.host_id.empty() ? "none" : hocket::topo::json_string(graph.host_id));
+  out += fmt::format("  topology digest    {:016x}\n", graph.digest());
+  return out;
+}
+
+std::string conclusions_json(const Graph& graph) {
+  const HostCost host = host_cost(graph);
+  std::string links;
+  for (const LinkKind kind : kLinkKinds) {
+    if (!has_link(graph, kind)) continue;
+    const LinkCost cost = link_cost(graph, kind);
+    links += fmt::format("{}\"{}\":{{\"alpha_seconds\":{},\"beta_bytes_per_second\":{},\"origin\":\"{}\"}}",
+                         links.empty() ? "" : ",", to_string(kind), cost.alpha_seconds, cost.beta_bytes_per_second,
+                         to_string(cost.origin));
+  }
+  return fmt::format(
+      "{{\"usable_cpus\":{},\"tile_bytes\":{},\"l2_bytes\":{},\"l3_bytes\":{},\"line_seconds\":{},\"one_l3\":{},"
+      "\"links\":{{{}}}}}",
+      host.usable_cpus, host.tile_bytes, host.l2_bytes, host.l3_bytes, host.line_seconds, host.one_l3, links);
+}
+
+}  // namespace
+
+int topo_main(int argc, char** argv) {
+  CLI::App app("Shows this machine, or one from a file, as hocket sees it.", "hocket topo");
+  bool json = false;
+  std::string from;
+  app.add_flag("--json", json, "print JSON: {\"graph\": ..., \"derived\": ...}");
+  app.add_option("--from", from,
+                 "an hwloc XML file (lstopo FILE.xml), or synthetic:\"package:2 numa:1 l3:2 core:4 pu:1\"");
+  CLI11_PARSE(app, argc, argv);
+
+  Graph graph;
+  constexpr std::string_view kSynthetic = "synthetic:";
+  if (from.empty()) {
+    hocket::topo::ReaderOptions options;
+    if (const char* id = std::getenv("HOCKET_HOST_ID")) options.host_id = id;
+    graph = hocket::topo::load_machine(options);
+  } else {
+    hocket::Result<Graph> loaded = from.starts_with(kSynthetic)
+                                       ? hocket::topo::graph_from_synthetic(from.substr(kSynthetic.size()))
+                                       : hocket::topo::graph_from_hwloc_xml(from);
+    if (!loaded.ok()) {
+      fmt::print(stderr, "hocket topo: {}\n", loaded.status().text());
+      return 1;
+    }
+    graph = std::move(*loaded);
+  }
+  if (json) {
+    fmt::print("{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
+  } else {
+    fmt::print("{}{}", graph.to_text(), conclusions_text(graph));
+  }
+  return 0;
+}
