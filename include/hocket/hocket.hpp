@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// hocket.hpp: everything, for users.
+#pragma once
+
+#include "hocket/communicator.hpp"
+#include "hocket/engine.hpp"
+#include "hocket/log.hpp"
+#include "hocket/settings.hpp"
+#include "hocket/status.hpp"
+#include "hocket/types.hpp"

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/engine.hpp: the inside of Engine: what communicators of a process share.
+//
+// Owns the arena, the connections (one Endpoint per peer process and transport), the control thread that notices when a peer
+// dies, the progress thread that runs streams (core/progress.hpp), and the machine's graph. Any thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/arena.hpp"
+#include "core/os/abort.hpp"
+#include "core/os/process.hpp"
+#include "core/settings.hpp"
+#include "hocket/engine.hpp"
+#include "topo/graph.hpp"
+#include "transport/transport.hpp"
+
+namespace hocket {
+
+class ControlThread;
+class ProgressThread;
+
+struct EngineOptions {
+  Settings settings;
+  std::uint64_t arena_bytes = kArenaBytes;
+  /// Tests: what every new endpoint is wrapped in (transport/faulty.hpp). Called from the creating thread.
+  std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>)> wrap;
+  /// Tests: pretend that the proof of shared memory failed, to see the next transport taken.
+  bool refuse_shm = false;
+};
+
+/// One way to a peer process that was tried, and why it was not taken (empty: it was).
+struct TransportTrial {
+  std::string transport;
+  std::string reason;
+};
+
+class EngineCore final : public Engine {
+ public:
+  static Result<std::shared_ptr<EngineCore>> create(EngineOptions options);
+  /// The inside of an Engine; of the process's own if null.
+  static Result<std::shared_ptr<EngineCore>> of(const std::shared_ptr<Engine>& engine);
+  ~EngineCore() override;
+
+  const EngineOptions& options() const noexcept { return options_; }
+  Arena& arena() const noexcept { return *arena_; }
+  const ProcessAddress& address() const noexcept { return address_; }
+  ProgressThread& progress() const noexcept { return *progress_; }
+  bool forked() const noexcept { return fork_mark_.forked(); }
+
+  /// The machine as hwloc sees it, loaded on first use.
+  Result<std::shared_ptr<const Graph>> machine();
+  /// Take over what another rank of this host loaded.
+  void set_machine(std::shared_ptr<const Graph> graph);
+
+  /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed` has and
+  /// that works; `trials` gets what was tried. Both processes must call it for each other (the one with the smaller token
+  /// connects, the other accepts). Same process: local. Errors: kUnsupported with all reasons, kPeerLost, kTimeout, kAborted.
+  Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed, const os::WaitLimits& limits,
+                                            std::vector<TransportTrial>* trials);
+
+  /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and at once if
+  /// that had already happened to any peer. It must be quick and must not call back. Returns an id for unsubscribe, which
+  /// returns only when no call of it is running.
+  using LossListener = std::function<void(const ProcessToken&, const Status&)>;
+  std::uint64_t subscribe(LossListener listener);
+  void unsubscribe(std::uint64_t id);
+
+  /// Kill a peer process of this host for good (SIGKILL through its pidfd) and wait for its end. Errors: kUnsupported (not this
+  /// host or no pidfd), kTimeout.
+  Status fence(const ProcessToken& peer, const os::WaitLimits& limits);
+
+ private:
+  explicit EngineCore(EngineOptions options);
+
+  EngineOptions options_;
+  ProcessAddress address_;
+  os::ForkMark fork_mark_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<ProgressThread> progress_;
+  std::mutex mutex_;
+  std::shared_ptr<const Graph> machine_;
+};
+
+}  // namespace hocket
