@@ -38,6 +38,8 @@ struct ArenaHeader {
   /// Each connecting peer proves with words of its own that both see the same memory: see transport/shm.cpp.
   alignas(kCacheLine) std::array<std::atomic<std::uint64_t>, 512> proofs{};
   alignas(kCacheLine) std::array<std::atomic<std::uint32_t>, kBellCount> bells{};
+  /// Where this process's rank blocks start (core/block.hpp), for `hocket ps`; 0: free.
+  alignas(kCacheLine) std::array<std::atomic<std::uint64_t>, 512> blocks{};
 };
 inline constexpr std::uint64_t kArenaMagic = 0x686f636b61726e31;  // "hockarn1"
 
