@@ -70,9 +70,13 @@ void set_log_callback(LogCallback callback) {
   sink().callback.swap(fresh);
 }
 
-void set_log_level(LogLevel level) noexcept { detail::current_log_level.store(level, std::memory_order_relaxed); }
+void set_log_level(LogLevel level) noexcept {
+  detail::current_log_level.store(level, std::memory_order_relaxed);
+}
 
-LogLevel log_level() noexcept { return detail::current_log_level.load(std::memory_order_relaxed); }
+LogLevel log_level() noexcept {
+  return detail::current_log_level.load(std::memory_order_relaxed);
+}
 
 namespace detail {
 

@@ -9,10 +9,10 @@
 
 #include "hocket/log.hpp"
 
-/// `HOCKET_LOG(LogLevel::kDebug, "rank {} tcp connected to rank {}", rank, peer);`: one lower-case sentence, no newline.
-/// Neither formats nor evaluates the arguments when the level is off.
-#define HOCKET_LOG(level, ...)                                                                \
-  do {                                                                                        \
+/// `HOCKET_LOG(LogLevel::kDebug, "rank {} tcp connected to rank {}", rank, peer);`: one lower-case sentence, no
+/// newline. Neither formats nor evaluates the arguments when the level is off.
+#define HOCKET_LOG(level, ...)                                                               \
+  do {                                                                                       \
     if (::hocket::log_enabled(level)) ::hocket::detail::format_log_line(level, __VA_ARGS__); \
   } while (0)
 

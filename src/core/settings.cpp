@@ -20,7 +20,9 @@ namespace {
 
 // ---- Values as text ----
 
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 bool same_word(std::string_view a, std::string_view b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
@@ -102,8 +104,7 @@ bool parse_names(std::string_view text, std::string& out) {
 
 // Adding a setting: a field with its comment in hocket/settings.hpp, and a row here.
 constexpr Variable kVariables[] = {
-    {"HOCKET_ALGO", "algo", true, kNames,
-     [](std::string_view text, Settings& s) { return parse_names(text, s.algo); },
+    {"HOCKET_ALGO", "algo", true, kNames, [](std::string_view text, Settings& s) { return parse_names(text, s.algo); },
      [](const Settings& s) { return s.algo; }},
     {"HOCKET_PROTO", "proto", true, kNames,
      [](std::string_view text, Settings& s) { return parse_names(text, s.proto); },
@@ -186,7 +187,8 @@ Status malformed(const Variable& variable, std::string_view value) {
 
 Status check_together(const Settings& settings) {
   if (settings.tile_bytes > settings.slot_bytes) {
-    return error(Code::kInvalidArgument, "HOCKET_TILE_BYTES={} is more than HOCKET_SLOT_BYTES={}: a tile has to fit a slot",
+    return error(Code::kInvalidArgument,
+                 "HOCKET_TILE_BYTES={} is more than HOCKET_SLOT_BYTES={}: a tile has to fit a slot",
                  settings.tile_bytes, settings.slot_bytes);
   }
   return {};
@@ -240,7 +242,9 @@ Result<Settings> parse_environment(const char* const* environment) {
   return settings;
 }
 
-Result<Settings> Settings::from_environment() { return parse_environment(environ); }
+Result<Settings> Settings::from_environment() {
+  return parse_environment(environ);
+}
 
 Status validate(const Settings& settings) {
   for (const Variable& variable : kVariables) {
@@ -267,8 +271,8 @@ std::string describe_difference(const Settings& a, const Settings& b, std::strin
     if (!variable.must_agree) continue;
     const std::string of_a = variable.print(a), of_b = variable.print(b);
     if (of_a == of_b) continue;
-    text += fmt::format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name, of_a,
-                        here, of_b, there);
+    text += fmt::format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name,
+                        of_a, here, of_b, there);
   }
   return text;
 }
@@ -303,7 +307,8 @@ std::string describe_changes(const Settings& settings) {
   std::string text;
   for (const Variable& variable : kVariables) {
     const std::string value = variable.print(settings);
-    if (value != variable.print(defaults)) text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
+    if (value != variable.print(defaults))
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
   }
   return text;
 }
@@ -335,7 +340,9 @@ std::vector<Collective> collectives_named(std::string_view name) {
   return found;
 }
 
-std::string joined(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string joined(std::span<const std::string_view> words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 // Takes what stands before the next `separator` off the front of `text`; nothing is left after the last one.
 std::optional<std::string_view> next_part(std::optional<std::string_view>& text, char separator) {
@@ -370,8 +377,8 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
       if (collectives.empty()) {
         std::vector<std::string_view> names;
         for (int i = 0; i < kCollectiveCount; ++i) names.push_back(to_string(static_cast<Collective>(i)));
-        return error(Code::kInvalidArgument, "{}='{}': unknown collective '{}', the nearest is {}; there are {}", variable,
-                     text, name, nearest_name(name, names), joined(names));
+        return error(Code::kInvalidArgument, "{}='{}': unknown collective '{}', the nearest is {}; there are {}",
+                     variable, text, name, nearest_name(name, names), joined(names));
       }
     }
 
@@ -388,8 +395,8 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
       const auto known = std::find_if(known_names.begin(), known_names.end(),
                                       [&](std::string_view name) { return same_word(name, *word); });
       if (known == known_names.end()) {
-        return error(Code::kInvalidArgument, "{}='{}': unknown name '{}', the nearest is {}; there are {}", variable, text,
-                     *word, nearest_name(*word, known_names), joined(known_names));
+        return error(Code::kInvalidArgument, "{}='{}': unknown name '{}', the nearest is {}; there are {}", variable,
+                     text, *word, nearest_name(*word, known_names), joined(known_names));
       }
       rule.names.emplace_back(*known);
     }
@@ -400,8 +407,8 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
                    *entry, joined(known_names));
     }
 
-    const Status twice =
-        error(Code::kInvalidArgument, "{}='{}': '{}' speaks of something that was listed before", variable, text, *entry);
+    const Status twice = error(Code::kInvalidArgument, "{}='{}': '{}' speaks of something that was listed before",
+                               variable, text, *entry);
     if (common) {
       if (std::exchange(has_common, true)) return twice;
       for (std::size_t i = 0; i < list.rules_.size(); ++i) {
@@ -432,21 +439,25 @@ bool AllowList::restricts(Collective collective) const noexcept {
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names) {
   std::string_view best;
   std::size_t best_distance = SIZE_MAX;
-  std::vector<std::size_t> row;
   for (const std::string_view name : names) {
-    // Levenshtein's distance, one row at a time: row[j] compares the letters of `word` so far with j letters of `name`.
-    row.resize(name.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 0; i < word.size(); ++i) {
-      std::size_t diagonal = std::exchange(row[0], i + 1);
-      for (std::size_t j = 0; j < name.size(); ++j) {
-        const std::size_t changed = diagonal + (lower(word[i]) == lower(name[j]) ? 0 : 1);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    // The optimal string alignment distance: at(i, j) changes turn i letters of `word` into j letters of `name`, where
+    // a letter more, less or other and two neighbours swapped are one change each.
+    const std::size_t width = name.size() + 1;
+    std::vector<std::size_t> table((word.size() + 1) * width);
+    const auto at = [&](std::size_t i, std::size_t j) -> std::size_t& { return table[i * width + j]; };
+    const auto same = [&](std::size_t i, std::size_t j) { return lower(word[i - 1]) == lower(name[j - 1]); };
+    for (std::size_t i = 0; i <= word.size(); ++i) {
+      for (std::size_t j = 0; j <= name.size(); ++j) {
+        if (i == 0 || j == 0) {
+          at(i, j) = i + j;
+          continue;
+        }
+        at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, at(i - 1, j - 1) + (same(i, j) ? 0 : 1)});
+        if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
       }
     }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    if (table.back() < best_distance) {
+      best_distance = table.back();
       best = name;
     }
   }

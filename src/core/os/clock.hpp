@@ -36,7 +36,8 @@ class Deadline {
   constexpr std::int64_t ns() const noexcept { return ns_; }
   bool passed() const noexcept { return !is_never() && now_ns() >= ns_; }
 
-  /// For poll(): -1 for never, else milliseconds rounded up (so that poll does not return just before), at most an hour.
+  /// For poll(): -1 for never, else milliseconds rounded up (so that poll does not return just before), at most an
+  /// hour.
   int poll_timeout_ms() const noexcept {
     if (is_never()) return -1;
     const std::int64_t left = ns_ - now_ns();

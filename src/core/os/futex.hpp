@@ -22,14 +22,17 @@ enum class FutexWait {
   kTimedOut,  ///< the deadline passed
 };
 
-/// Sleeps while `word` is `expected`, until a wake or the deadline. Not the private kind: the waker may be another process.
+/// Sleeps while `word` is `expected`, until a wake or the deadline. Not the private kind: the waker may be another
+/// process.
 ///
-/// Orders nothing: the caller reads the word (or what it announces) again with acquire. There is no abort flag here; who
-/// aborts changes the word and wakes.
-inline FutexWait futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline) noexcept {
+/// Orders nothing: the caller reads the word (or what it announces) again with acquire. There is no abort flag here;
+/// who aborts changes the word and wakes.
+inline FutexWait futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                            Deadline deadline) noexcept {
   // FUTEX_WAIT_BITSET takes an absolute time of the monotonic clock, so repeats after a signal do not stretch the wait.
   const std::int64_t ns = deadline.ns() < 0 ? 0 : deadline.ns();
-  const timespec until{.tv_sec = static_cast<time_t>(ns / 1'000'000'000), .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+  const timespec until{.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
+                       .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
   const long rc = ::syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAIT_BITSET, expected,
                             deadline.is_never() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
   if (rc == 0) return FutexWait::kWoken;

@@ -42,6 +42,8 @@ std::size_t page_bytes() noexcept {
   return bytes;
 }
 
-std::size_t round_up_to_pages(std::size_t bytes) noexcept { return (bytes + page_bytes() - 1) & ~(page_bytes() - 1); }
+std::size_t round_up_to_pages(std::size_t bytes) noexcept {
+  return (bytes + page_bytes() - 1) & ~(page_bytes() - 1);
+}
 
 }  // namespace hocket::os

@@ -15,8 +15,8 @@ class Mapping {
  public:
   enum class Access { kRead, kReadWrite };
 
-  /// `bytes` of `fd` from `offset` (a multiple of the page), shared with everybody who maps the same. The descriptor may
-  /// be closed afterwards. Errors: kOutOfMemory, kInvalidArgument (no bytes, odd offset), kSystem.
+  /// `bytes` of `fd` from `offset` (a multiple of the page), shared with everybody who maps the same. The descriptor
+  /// may be closed afterwards. Errors: kOutOfMemory, kInvalidArgument (no bytes, odd offset), kSystem.
   static Result<Mapping> shared(int fd, std::size_t bytes, std::size_t offset = 0, Access access = Access::kReadWrite);
 
   /// Zeroed memory of this process, given out page by page as it is touched. Errors as above.

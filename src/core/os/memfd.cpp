@@ -56,14 +56,14 @@ Result<std::size_t> check_memfd(int fd, std::size_t least_bytes) {
     return error(Code::kInvalidArgument, "the memory file is sealed against writing (seals {:#x})", seals);
   }
   // Huge pages are a fixed pool: touching a sparse file of them when the pool is empty is a SIGBUS.
-  struct statfs file_system{};
+  struct statfs file_system {};
   if (::fstatfs(fd, &file_system) < 0) return system_error(Code::kSystem, errno, "fstatfs of a memory file");
   if (file_system.f_type != TMPFS_MAGIC) {
     return error(Code::kInvalidArgument, "the memory file is not of ordinary pages (file system {:#x})",
                  static_cast<unsigned long>(file_system.f_type));
   }
   // Only now: before the seals were seen the length could still change.
-  struct stat about{};
+  struct stat about {};
   if (::fstat(fd, &about) < 0) return system_error(Code::kSystem, errno, "fstat of a memory file");
   const auto bytes = static_cast<std::size_t>(about.st_size);
   if (bytes < least_bytes) {
@@ -93,13 +93,14 @@ Status punch_hole(int fd, std::size_t offset, std::size_t bytes) {
   if (first >= last) return {};
   while (::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
                      static_cast<off_t>(last - first)) < 0) {
-    if (errno != EINTR) return system_error(Code::kSystem, errno, "giving back {} bytes of shared memory", last - first);
+    if (errno != EINTR)
+      return system_error(Code::kSystem, errno, "giving back {} bytes of shared memory", last - first);
   }
   return {};
 }
 
 Result<FileId> file_id(int fd) {
-  struct stat about{};
+  struct stat about {};
   if (::fstat(fd, &about) < 0) return system_error(Code::kSystem, errno, "fstat of a descriptor");
   return FileId{about.st_dev, about.st_ino};
 }

@@ -2,8 +2,8 @@
 // memfd.hpp: memory with a descriptor but no name: nothing in /dev/shm, nothing left when its last holder dies.
 //
 // A shared file that shrinks turns accesses behind its end into SIGBUS. So files are made with a sealed length, and a
-// descriptor from a peer is used only after its seals were seen. A sparse file that finds no memory when it is touched is
-// the other SIGBUS: reserve() gets the memory first, as an error.
+// descriptor from a peer is used only after its seals were seen. A sparse file that finds no memory when it is touched
+// is the other SIGBUS: reserve() gets the memory first, as an error.
 #pragma once
 
 #include <cstddef>

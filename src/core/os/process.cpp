@@ -52,7 +52,8 @@ Result<ProcessStat> process_stat(pid_t pid) {
   ProcessStat stat{};
   long parent = 0;
   // Field 3 is the state, 4 the parent, 22 the start time.
-  constexpr const char* kFields = " %c %ld %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64;
+  constexpr const char* kFields =
+      " %c %ld %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64;
   if (bracket == std::string::npos ||
       std::sscanf(text.c_str() + bracket + 1, kFields, &stat.state, &parent, &stat.start_time_ticks) != 3) {
     return error(Code::kSystem, "{} reads '{}', which is not the format of proc(5)", path, text);

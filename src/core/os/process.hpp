@@ -17,7 +17,7 @@ Result<std::string> boot_id();
 
 /// What /proc/PID/stat says.
 struct ProcessStat {
-  char state;                      ///< R running, S or D sleeping, T stopped, t traced, Z zombie, X dead
+  char state;  ///< R running, S or D sleeping, T stopped, t traced, Z zombie, X dead
   pid_t parent;
   std::uint64_t start_time_ticks;  ///< since boot; with the pid it names a process for good
 

@@ -23,6 +23,8 @@ Result<Token> random_token() {
   return token;
 }
 
-std::string to_string(const Token& token) { return fmt::format("{:016x}{:016x}", token.high, token.low); }
+std::string to_string(const Token& token) {
+  return fmt::format("{:016x}{:016x}", token.high, token.low);
+}
 
 }  // namespace hocket::os

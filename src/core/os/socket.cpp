@@ -33,7 +33,9 @@ Code code_of(int number) noexcept {
   }
 }
 
-bool would_block(int number) noexcept { return number == EAGAIN || number == EWOULDBLOCK; }
+bool would_block(int number) noexcept {
+  return number == EAGAIN || number == EWOULDBLOCK;
+}
 
 // What travels before the bytes of a message. Both ends are on one host, so in the host's byte order.
 struct Header {
@@ -148,8 +150,8 @@ Result<UnixSocket> UnixSocket::adopt(UniqueFd fd, std::string peer_name) {
     return system_error(Code::kInvalidArgument, errno, "descriptor {} is no socket", fd.get());
   }
   if (domain != AF_UNIX || type != SOCK_STREAM) {
-    return error(Code::kInvalidArgument, "descriptor {} is no Unix stream socket (domain {}, type {})", fd.get(), domain,
-                 type);
+    return error(Code::kInvalidArgument, "descriptor {} is no Unix stream socket (domain {}, type {})", fd.get(),
+                 domain, type);
   }
   const int flags = ::fcntl(fd.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) < 0 || ::fcntl(fd.get(), F_SETFD, FD_CLOEXEC) < 0) {
@@ -266,7 +268,9 @@ Status UnixSocket::check_same_user() const {
                credentials.pid, credentials.uid, ::geteuid());
 }
 
-void UnixSocket::shutdown() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
+void UnixSocket::shutdown() noexcept {
+  ::shutdown(fd_.get(), SHUT_RDWR);
+}
 
 Result<UnixListener> UnixListener::listen(UnixAddress address, int backlog) {
   HOCKET_ASSIGN(const SocketName name, socket_name(address));

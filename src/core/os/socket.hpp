@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // socket.hpp: Unix sockets between processes of a host: whole messages, descriptors, and who the peer is.
 //
-// A message is a length and a number of descriptors (8 bytes) and then its bytes. All waits end by a deadline or an abort.
-// All descriptors are close-on-exec, and a lost peer is an error, never SIGPIPE.
+// A message is a length and a number of descriptors (8 bytes) and then its bytes. All waits end by a deadline or an
+// abort. All descriptors are close-on-exec, and a lost peer is an error, never SIGPIPE.
 #pragma once
 
 #include <sys/types.h>

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+
+namespace hocket {
+namespace {
+
+using namespace std::chrono_literals;
+
+Result<Settings> parse(std::initializer_list<const char*> entries) {
+  std::vector<const char*> block(entries);
+  block.push_back(nullptr);
+  return parse_environment(block.data());
+}
+
+class SettingsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    set_log_callback([this](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  }
+  void TearDown() override {
+    set_log_callback({});
+    set_log_level(LogLevel::kWarn);
+  }
+  std::vector<std::string> lines;
+};
+
+TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
+  const Settings settings = parse({}).value();
+  EXPECT_EQ(describe_changes(settings), "");
+  EXPECT_EQ(settings.algo, "");
+  EXPECT_EQ(settings.warn_after, 30s);
+  EXPECT_EQ(settings.timeout, 0s);
+  EXPECT_EQ(settings.start_timeout, 120s);
+  EXPECT_EQ(settings.slot_bytes, 131072u);
+  EXPECT_EQ(settings.slots, 4);
+  EXPECT_EQ(settings.lanes, 0);
+  EXPECT_EQ(settings.tile_bytes, 0u);
+  EXPECT_FALSE(settings.spin);
+  EXPECT_FALSE(settings.log);
+  EXPECT_EQ(settings.flight_recorder_entries, 1024u);
+  EXPECT_FALSE(settings.fence_excluded);
+  EXPECT_TRUE(validate(settings).ok());
+}
+
+TEST_F(SettingsTest, EveryVariableIsRead) {
+  const Settings settings =
+      parse({"PATH=/bin", "HOCKET_ALGO=ring,tree", "HOCKET_PROTO=^packet", "HOCKET_TRANSPORT=local,shm",
+             "HOCKET_WARN_AFTER=0.5", "HOCKET_TIMEOUT=2", "HOCKET_START_TIMEOUT=1e1", "HOCKET_TILE_BYTES=4k",
+             "HOCKET_SLOT_BYTES=1M", "HOCKET_SLOTS=2", "HOCKET_LANES=3", "HOCKET_SPIN=50", "HOCKET_HOST_ID=box 1",
+             "HOCKET_LOG=Debug", "HOCKET_FLIGHT_RECORDER=16", "HOCKET_FENCE=1"})
+          .value();
+  EXPECT_EQ(settings.algo, "ring,tree");
+  EXPECT_EQ(settings.proto, "^packet");
+  EXPECT_EQ(settings.transport, "local,shm");
+  EXPECT_EQ(settings.warn_after, 500ms);
+  EXPECT_EQ(settings.timeout, 2s);
+  EXPECT_EQ(settings.start_timeout, 10s);
+  EXPECT_EQ(settings.tile_bytes, 4096u);
+  EXPECT_EQ(settings.slot_bytes, 1u << 20);
+  EXPECT_EQ(settings.slots, 2);
+  EXPECT_EQ(settings.lanes, 3);
+  EXPECT_EQ(settings.spin, 50us);
+  EXPECT_EQ(settings.host_id, "box 1");
+  EXPECT_EQ(settings.log, LogLevel::kDebug);
+  EXPECT_EQ(settings.flight_recorder_entries, 16u);
+  EXPECT_TRUE(settings.fence_excluded);
+  EXPECT_TRUE(lines.empty());
+  EXPECT_EQ(
+      describe_changes(settings),
+      "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
+      "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
+      "HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_LOG=debug HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
+}
+
+TEST_F(SettingsTest, AMalformedValueNamesVariableValueAndWhatIsAccepted) {
+  for (const char* entry : {"HOCKET_WARN_AFTER=soon", "HOCKET_WARN_AFTER=-1",
+                            "HOCKET_WARN_AFTER=nan",  "HOCKET_TIMEOUT=inf",
+                            "HOCKET_TIMEOUT=1s",      "HOCKET_TIMEOUT=1e300",
+                            "HOCKET_TILE_BYTES=17",   "HOCKET_TILE_BYTES=-16",
+                            "HOCKET_TILE_BYTES=8M",   "HOCKET_SLOT_BYTES=100000",
+                            "HOCKET_SLOT_BYTES=2K",   "HOCKET_SLOT_BYTES=8M",
+                            "HOCKET_SLOT_BYTES=K",    "HOCKET_SLOT_BYTES=99999999999G",
+                            "HOCKET_SLOTS=1",         "HOCKET_SLOTS=65",
+                            "HOCKET_SLOTS=4.0",       "HOCKET_SLOTS=99999999999999999999",
+                            "HOCKET_LANES=-1",        "HOCKET_LANES=129",
+                            "HOCKET_SPIN=often",      "HOCKET_SPIN=-5",
+                            "HOCKET_LOG=loud",        "HOCKET_FLIGHT_RECORDER=15",
+                            "HOCKET_FENCE=yes",       "HOCKET_ALGO=ring\ntree"}) {
+    const auto result = parse({entry});
+    ASSERT_FALSE(result.ok()) << entry;
+    EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
+    const std::string_view text = entry, name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
+    EXPECT_NE(result.status().text().find(name), std::string_view::npos) << result.status().text();
+    EXPECT_NE(result.status().text().find(value), std::string_view::npos) << result.status().text();
+    EXPECT_NE(result.status().text().find(" takes "), std::string_view::npos) << result.status().text();
+  }
+}
+
+TEST_F(SettingsTest, AVariableSetToNothingCountsAsNotSet) {
+  EXPECT_EQ(describe_changes(parse({"HOCKET_SLOTS=", "HOCKET_ALGO= ", "HOCKET_LOG="}).value()), "");
+}
+
+TEST_F(SettingsTest, TheLeastFractionOfATimeIsNotNever) {
+  EXPECT_GT(parse({"HOCKET_TIMEOUT=1e-12"})->timeout.count(), 0);
+}
+
+TEST_F(SettingsTest, ATileHasToFitASlot) {
+  EXPECT_FALSE(parse({"HOCKET_TILE_BYTES=8K", "HOCKET_SLOT_BYTES=4K"}).ok());
+  EXPECT_TRUE(parse({"HOCKET_TILE_BYTES=4K", "HOCKET_SLOT_BYTES=4K"}).ok());
+}
+
+TEST_F(SettingsTest, AnUnknownVariableIsWarnedAboutOnceWithTheNearestName) {
+  ASSERT_TRUE(parse({"HOCKET_ALOG=ring"}).ok());
+  ASSERT_TRUE(parse({"HOCKET_ALOG=ring"}).ok());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "unknown variable HOCKET_ALOG is ignored, the nearest known one is HOCKET_ALGO");
+}
+
+TEST_F(SettingsTest, TheLogLevelOfTheEnvironmentHoldsForItsOwnWarnings) {
+  ASSERT_TRUE(parse({"HOCKET_SLOT=1", "HOCKET_LOG=error"}).ok());
+  EXPECT_TRUE(lines.empty());
+  EXPECT_EQ(log_level(), LogLevel::kError);
+}
+
+TEST_F(SettingsTest, VariablesOfOtherPartsAreKnown) {
+  ASSERT_TRUE(parse({"HOCKET_RANK=0", "HOCKET_SIZE=2", "HOCKET_RUN_FD=3", "HOCKET_TOPOLOGIES=x", "HOCKET_RENDEZVOUS=x",
+                     "HOCKET_PORT=1", "HOCKET_SECRET=x", "HOCKET_LOCAL_RANK=0"})
+                  .ok());
+  EXPECT_TRUE(lines.empty());
+}
+
+TEST_F(SettingsTest, SettingsMadeInCodeAreHeldToTheSameLimits) {
+  const auto bad = [](const std::function<void(Settings&)>& change) {
+    Settings settings;
+    change(settings);
+    return validate(settings);
+  };
+  EXPECT_EQ(bad([](Settings& s) { s.slots = 1; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.timeout = -1s; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.slot_bytes = 5000; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.tile_bytes = 1 << 20; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.log = static_cast<LogLevel>(9); }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.host_id = std::string(256, 'x'); }).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(bad([](Settings& s) { s.log = LogLevel::kTrace; }).ok());
+}
+
+TEST_F(SettingsTest, DigestAndDifferenceCoverExactlyWhatMustAgree) {
+  const std::vector<std::function<void(Settings&)>> agreed = {
+      [](Settings& s) { s.algo = "ring"; },   [](Settings& s) { s.proto = "bulk"; },
+      [](Settings& s) { s.tile_bytes = 64; }, [](Settings& s) { s.slot_bytes = 65536; },
+      [](Settings& s) { s.slots = 8; },       [](Settings& s) { s.lanes = 2; }};
+  for (const auto& change : agreed) {
+    Settings settings;
+    change(settings);
+    EXPECT_NE(digest(settings), digest(Settings()));
+    EXPECT_NE(describe_difference(settings, Settings()), "");
+    EXPECT_EQ(digest(agreed_settings_from_text(agreed_settings_to_text(settings)).value()), digest(settings));
+  }
+  Settings own;
+  own.timeout = 1s;
+  own.host_id = "x";
+  own.spin = 3us;
+  own.transport = "shm";
+  EXPECT_EQ(digest(own), digest(Settings()));
+  EXPECT_EQ(describe_difference(own, Settings()), "");
+}
+
+TEST_F(SettingsTest, DifferenceNamesSettingAndBothValues) {
+  Settings a, b;
+  a.slots = 8;
+  b.algo = "tree";
+  EXPECT_EQ(describe_difference(a, b, "on rank 0", "on rank 3"),
+            "algo (HOCKET_ALGO) is '' on rank 0 and 'tree' on rank 3; slots (HOCKET_SLOTS) is '8' on rank 0 and '4' on "
+            "rank 3");
+}
+
+TEST_F(SettingsTest, AgreedTextFromAWireIsChecked) {
+  EXPECT_FALSE(agreed_settings_from_text("HOCKET_SLOTS=1\n").ok());
+  EXPECT_FALSE(agreed_settings_from_text("HOCKET_HOST_ID=x\n").ok());
+  EXPECT_FALSE(agreed_settings_from_text("\n").ok());
+  EXPECT_FALSE(agreed_settings_from_text("HOCKET_SLOTS").ok());
+  EXPECT_TRUE(agreed_settings_from_text("").ok());
+}
+
+// ---- Lists of names ----
+
+constexpr std::string_view kNames[] = {"ring", "tree", "chain"};
+constexpr auto kAllReduce = Collective::kAllReduce;
+constexpr auto kBroadcast = Collective::kBroadcast;
+
+AllowList list_of(std::string_view text) {
+  return AllowList::parse(text, kNames, "HOCKET_ALGO").value();
+}
+
+TEST(AllowListTest, EmptyAllowsEverything) {
+  for (const AllowList& list : {AllowList(), list_of(""), list_of("  ")}) {
+    EXPECT_TRUE(list.allows(kAllReduce, "ring"));
+    EXPECT_FALSE(list.restricts(kAllReduce));
+  }
+}
+
+TEST(AllowListTest, ListAllowsOnlyItsNamesAndCaretAllButThem) {
+  const AllowList some = list_of("ring, Tree");
+  EXPECT_TRUE(some.allows(kAllReduce, "ring"));
+  EXPECT_TRUE(some.allows(kAllReduce, "tree"));
+  EXPECT_FALSE(some.allows(kAllReduce, "chain"));
+  EXPECT_TRUE(some.restricts(kAllReduce));
+  const AllowList others = list_of("^ring,tree");
+  EXPECT_FALSE(others.allows(kBroadcast, "ring"));
+  EXPECT_FALSE(others.allows(kBroadcast, "tree"));
+  EXPECT_TRUE(others.allows(kBroadcast, "chain"));
+}
+
+TEST(AllowListTest, ACollectiveWithItsOwnListIgnoresTheCommonOneInEitherOrder) {
+  for (const char* text : {"ring;broadcast:chain", "broadcast:chain;ring"}) {
+    const AllowList list = list_of(text);
+    EXPECT_TRUE(list.allows(kAllReduce, "ring"));
+    EXPECT_FALSE(list.allows(kAllReduce, "chain"));
+    EXPECT_TRUE(list.allows(kBroadcast, "chain"));
+    EXPECT_FALSE(list.allows(kBroadcast, "ring"));
+  }
+}
+
+TEST(AllowListTest, CollectivesHaveBothSpellings) {
+  for (const char* text : {"allreduce:ring", "all_reduce:ring", "AllReduce : ring"}) {
+    const AllowList list = list_of(text);
+    EXPECT_FALSE(list.allows(kAllReduce, "tree"));
+    EXPECT_TRUE(list.allows(kBroadcast, "tree"));
+    EXPECT_FALSE(list.restricts(kBroadcast));
+  }
+  EXPECT_FALSE(list_of("sendrecv:ring").allows(Collective::kReceive, "tree"));
+  EXPECT_FALSE(list_of("recv:ring").allows(Collective::kReceive, "tree"));
+  EXPECT_TRUE(list_of("recv:ring").allows(Collective::kSend, "tree"));
+}
+
+TEST(AllowListTest, BadListsAreErrorsThatHelp) {
+  const auto text_of = [](std::string_view text) {
+    const auto result = AllowList::parse(text, kNames, "HOCKET_ALGO");
+    EXPECT_FALSE(result.ok()) << text;
+    EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
+    return std::string(result.status().text());
+  };
+  EXPECT_EQ(text_of("rnig"),
+            "HOCKET_ALGO='rnig': unknown name 'rnig', the nearest is ring; there are ring, tree, chain");
+  EXPECT_NE(text_of("allredcue:ring").find("the nearest is all_reduce"), std::string::npos);
+  text_of("ring,");
+  text_of("^");
+  text_of(";");
+  text_of("ring;");
+  text_of("allreduce:");
+  text_of(":ring");
+  text_of("^ring,tree,chain");
+  text_of("ring;tree");
+  text_of("allreduce:ring;all_reduce:tree");
+  text_of("ring,^tree");
+}
+
+TEST(NearestName, CountsChangedLetters) {
+  EXPECT_EQ(nearest_name("TREE", kNames), "tree");
+  EXPECT_EQ(nearest_name("chian", kNames), "chain");
+  EXPECT_EQ(nearest_name("", kNames), "ring");
+  EXPECT_EQ(nearest_name("x", {}), "");
+}
+
+}  // namespace
+}  // namespace hocket
