@@ -176,11 +176,23 @@ std::string Graph::to_text() const {
     for (std::size_t k = 1; k < same; ++k) depth[i + k] = depth[i];
     i += same - 1;
   }
-  for (const Edge& edge : edges) {
+  // A switch has dozens of links: those of one node that look alike are one line.
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const Edge& edge = edges[i];
     if (edge.kind == EdgeKind::kPcie || edge.kind == EdgeKind::kMemory || edge.kind == EdgeKind::kSocket) continue;
     out += fmt::format("{}  {} - {}", to_string(edge.kind), short_name(*this, edge.from), short_name(*this, edge.to));
+    std::size_t same = 1;
+    for (; i + same < edges.size(); ++same) {
+      const Edge& next = edges[i + same];
+      const auto target = [this](const Edge& e) -> const Node& { return nodes[static_cast<std::size_t>(e.to)]; };
+      if (next.kind != edge.kind || next.from != edge.from || next.links != edge.links || next.rate != edge.rate ||
+          target(next).kind != target(edge).kind)
+        break;
+      out += fmt::format(", {}", target(next).index);
+    }
     if (edge.links > 1) out += fmt::format("  {} links", edge.links);
-    out += fmt::format("  {}\n", rate_to_text(edge.rate));
+    out += fmt::format("  {}{}\n", rate_to_text(edge.rate), same > 1 ? " each" : "");
+    i += same - 1;
   }
   for (const std::string& note : notes) out += fmt::format("note  {}\n", printable(note));
   return out;

@@ -271,8 +271,10 @@ class Builder {
     const int base = pci.class_id >> 8;
     if (networks || base == 0x02 || pci.class_id == 0x0c06) return DeviceClass::kNic;
     // A display controller of a server's management chip is no GPU in our sense.
+    const bool old_ati =
+        pci.vendor_id == 0x1002 && (pci.device_id == 0x515e || pci.device_id == 0x4752 || pci.device_id == 0x5159);
     const bool maker = pci.vendor_id == 0x10de || pci.vendor_id == 0x1002 || pci.vendor_id == 0x8086;
-    if (base == 0x12 || pci.class_id == 0x0302 || (base == 0x03 && maker) || (computes && base != 0x01))
+    if (base == 0x12 || pci.class_id == 0x0302 || (base == 0x03 && maker && !old_ati) || (computes && base != 0x01))
       return DeviceClass::kGpu;
     return DeviceClass::kOther;
   }
@@ -414,6 +416,29 @@ Result<Graph> load(Topology topology, std::string_view what, const std::string& 
   return graph;
 }
 
+#if HWLOC_API_VERSION < 0x00030000
+void replace_all(std::string* text, std::string_view from, std::string_view to) {
+  for (auto at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size()))
+    text->replace(at, from.size(), to);
+}
+
+// hwloc 2 refuses what hwloc 3 writes, though the two differ only in the version, in elements that hwloc 2 skips, and
+// in the type of an OS device, which became a set of bits. So the file is turned into the older form before it is read.
+void to_hwloc2(std::string* text) {
+  replace_all(text, "<topology version=\"3.0\"", "<topology version=\"2.0\"");
+  constexpr std::string_view kType = "osdev_type=\"";
+  for (auto at = text->find(kType); at != std::string::npos; at = text->find(kType, at + 1)) {
+    const char* begin = text->data() + at + kType.size();
+    unsigned bits = 0;
+    const auto [end, bad] = std::from_chars(begin, text->data() + text->size(), bits);
+    if (bad != std::errc()) continue;
+    // 1 storage, 2 memory, 4 GPU, 8 co-processor, 16 network, 32 verbs, 64 DMA: the most telling bit counts.
+    const char* type = bits & 32 ? "3" : bits & 8 ? "5" : bits & 16 ? "2" : bits & 4 ? "1" : bits & 64 ? "4" : "0";
+    text->replace(at + kType.size(), static_cast<std::size_t>(end - begin), type);
+  }
+}
+#endif
+
 // What is left when hwloc fails: the CPUs, nothing about caches and memory.
 Graph flat_machine(const CpuBudget& cpus) {
   Graph graph;
@@ -485,9 +510,12 @@ Graph load_machine(const ReaderOptions& options) {
 }
 
 Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& sysfs_root) {
-  HOCKET_ASSIGN(const std::string text, read_small_file(path, 64 << 20));
+  HOCKET_ASSIGN(std::string text, read_small_file(path, 64 << 20));
   if (text.find('\0') != std::string::npos || text.find("<topology") == std::string::npos)
     return error(Code::kInvalidArgument, "{}: no hwloc XML (there is no <topology> element)", path);
+#if HWLOC_API_VERSION < 0x00030000
+  if (text.find("<topology version=\"3.0\"") != std::string::npos) to_hwloc2(&text);
+#endif
   Topology topology = new_topology();
   if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
   if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), static_cast<int>(text.size()) + 1) != 0)

@@ -23,7 +23,7 @@ struct ReaderOptions {
 /// Any thread; changes no affinity and no environment, prints nothing.
 Graph load_machine(const ReaderOptions& options = {});
 
-/// The machine that `lstopo FILE.xml` saved (hwloc 1.x and 2.x). All its CPUs are allowed if the file doesn't say.
+/// The machine that `lstopo FILE.xml` saved (hwloc 1.x to 3.0). All its CPUs are allowed if the file doesn't say.
 ///
 /// kSystem if the file can't be read, kInvalidArgument if it is no hwloc XML. With `sysfs_root`, speeds that are found
 /// in its sysfs replace those of the file.
