@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithms/select.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+// Host protocols by bytes of a transfer: one line carries 48 bytes beside its counter; packets win while few lines are in
+// flight; from a kibibyte on one counter for all is cheapest. A packet slot holds 64 lines.
+constexpr std::uint64_t kInlineTile = 48, kPacketTile = 256, kFirstLineTile = 1024, kMaxPacketTile = 48 + 64 * 56;
+constexpr std::uint64_t kTileBytes = 64 << 10;
+
+constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
+constexpr int kAnySize = 1 << 30;
+
+/// Up to `max_bytes` and `max_size` ranks, `algorithm` is first choice. Rows of a collective are tried in order.
+struct Row {
+  Collective collective;
+  int max_size;
+  std::uint64_t max_bytes;
+  std::string_view algorithm;
+};
+
+// Ranks of one host that store into each other's memory. Measured by `hocket perf --compare` on a 2-core virtual machine
+// (bench/results); what is not measured there follows the same reasons: one exchange for small, each byte once for large.
+constexpr Row kDirectRows[] = {
+    {Collective::kAllReduce, 2, kAnyBytes, "one_shot"},
+    {Collective::kAllReduce, 4, 16 << 10, "one_shot"},
+    {Collective::kAllReduce, 16, 4 << 10, "one_shot"},
+    {Collective::kAllReduce, 64, 1 << 10, "one_shot"},
+    {Collective::kAllReduce, 64, kAnyBytes, "two_shot"},
+    {Collective::kAllGather, 64, kAnyBytes, "direct"},
+    {Collective::kReduceScatter, 64, kAnyBytes, "direct"},
+    {Collective::kAllToAll, kAnySize, kAnyBytes, "direct"},
+    {Collective::kBroadcast, 8, kAnyBytes, "direct"},
+    {Collective::kBroadcast, kAnySize, 64 << 10, "tree"},
+    {Collective::kBroadcast, kAnySize, kAnyBytes, "chain"},
+    {Collective::kReduce, 16, kAnyBytes, "one_shot"},
+    {Collective::kReduce, kAnySize, kAnyBytes, "tree"},
+};
+
+/// Seconds of an algorithm by latency (per hop) and bandwidth (per link), for worlds without rows.
+double cost(std::string_view name, Collective collective, double n, double bytes) {
+  constexpr double kHop = 5e-6, kPerByte = 1e-10;
+  const double log_n = std::ceil(std::log2(std::max(2.0, n)));
+  const bool chunked = collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
+  const double total = chunked ? bytes * n : bytes;
+  const double scatter = (n - 1) / n * total * kPerByte;
+  if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * kHop + scatter);
+  if (name == "tree") return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * kHop + total * kPerByte);
+  if (name == "chain") return (n - 1) * kHop + total * kPerByte;
+  if (name == "one_shot") return kHop + (n - 1) * bytes * kPerByte;
+  if (name == "two_shot") return 2 * (kHop + scatter);
+  if (name == "direct") return collective == Collective::kBroadcast ? kHop + (n - 1) * bytes * kPerByte : kHop + scatter;
+  if (name == "pairwise") return (n - 1) * kHop + scatter;
+  return kHop;
+}
+
+std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric, const World& world) {
+  std::vector<const Algorithm*> list;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective) list.push_back(&algorithm);
+  const auto rank_of = [&](const Algorithm& a) -> double {
+    if (symmetric && a.zero_copy) return -2;
+    if (world.direct && world.hosts == 1) {
+      for (const Row& row : kDirectRows)
+        if (row.collective == collective && world.size <= row.max_size && bytes <= row.max_bytes) {
+          if (a.name == row.algorithm) return -1;
+          break;
+        }
+    }
+    return cost(a.name, collective, world.size, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
+  };
+  std::stable_sort(list.begin(), list.end(), [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
+  return list;
+}
+
+/// Empty: it fits.
+std::string why_not(const Algorithm& a, bool symmetric, const World& world) {
+  if (!world.algorithms.allows(a.collective, a.name)) return fmt::format("HOCKET_ALGO={} rules it out", world.algorithms.text());
+  if (a.max_world != 0 && world.size > a.max_world) return fmt::format("it is for up to {} ranks", a.max_world);
+  if (a.zero_copy && !symmetric) return "the buffers are not mem_alloc memory";
+  if ((a.zero_copy || a.boards) && !world.direct) return "not all ranks can load each other's memory";
+  return {};
+}
+
+Protocol protocol_for(Collective collective, std::uint64_t tile, bool mailbox_only, const World& world, bool* none) {
+  // What travels under one signal; the limits are where one protocol overtakes the next on the host.
+  const Protocol order[] = {tile <= kInlineTile ? Protocol::kFirstLine
+                            : tile <= kPacketTile ? Protocol::kPacket
+                            : tile <= kFirstLineTile ? Protocol::kFirstLine
+                                                     : Protocol::kBulk,
+                            Protocol::kBulk, Protocol::kFirstLine, Protocol::kPacket};
+  for (const Protocol protocol : order) {
+    if (!world.protocols.allows(collective, to_string(protocol))) continue;
+    if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile)) continue;
+    if (protocol != Protocol::kBulk && !mailbox_only) continue;
+    return protocol;
+  }
+  *none = true;
+  return Protocol::kBulk;
+}
+
+}  // namespace
+
+std::vector<std::string_view> algorithm_names() {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms())
+    if (std::find(names.begin(), names.end(), algorithm.name) == names.end()) names.push_back(algorithm.name);
+  return names;
+}
+
+std::vector<std::string_view> protocol_names() {
+  std::vector<std::string_view> names;
+  for (int p = 0; p < kProtocolCount; ++p) names.push_back(to_string(static_cast<Protocol>(p)));
+  return names;
+}
+
+Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool symmetric, const World& world,
+                      std::vector<Rejected>* rejected) {
+  Choice choice;
+  std::string reasons;
+  for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world)) {
+    std::string reason = why_not(*algorithm, symmetric, world);
+    if (reason.empty()) {
+      choice.algorithm = algorithm;
+      break;
+    }
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm->name, reason);
+    if (rejected != nullptr) rejected->push_back({algorithm->name, std::move(reason)});
+  }
+  if (choice.algorithm == nullptr)
+    return error(Code::kUnsupported, "no algorithm is left for {} with {} ranks ({})", to_string(collective), world.size, reasons);
+
+  // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below that a
+  // transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
+  const Algorithm& a = *choice.algorithm;
+  const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board";
+  const std::uint64_t chunk = collective == Collective::kAllReduce && cut_even
+                                  ? (bytes + static_cast<std::uint64_t>(world.size) - 1) / static_cast<std::uint64_t>(world.size)
+                                  : bytes;
+  const std::uint64_t pieces = a.name == "two_shot_board" ? static_cast<std::uint64_t>(world.size) : 1;
+  const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
+  std::uint64_t tile = world.tile_bytes != 0 ? world.tile_bytes : kTileBytes;
+  tile = std::min(tile, most);
+  choice.tile_bytes = std::max<std::uint64_t>(tile / 16 * 16, 16);
+  choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
+  choice.lanes = a.many_lanes ? std::clamp(world.lanes, 1, 8) : 1;
+  choice.stream_output = bytes * static_cast<std::uint64_t>(cut_even || collective == Collective::kAllReduce ? 2 : world.size) *
+                             static_cast<std::uint64_t>(world.size) >
+                         world.cache_bytes;
+
+  // Where packets are all that is allowed, tiles must fit their slots.
+  if (world.direct && !world.protocols.allows(collective, "bulk") && !world.protocols.allows(collective, "first_line")) {
+    choice.tile_bytes = std::min<std::uint64_t>(choice.tile_bytes, kMaxPacketTile / 16 * 16);
+    choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
+  }
+  bool none = false;
+  const bool mailbox_only = !a.boards && !a.zero_copy;
+  choice.protocol = protocol_for(collective, std::min(chunk, choice.tile_bytes), mailbox_only, world, &none);
+  if (none)
+    return error(Code::kUnsupported, "HOCKET_PROTO={} leaves no protocol for {} by {} with {} bytes a transfer",
+                 world.protocols.text(), to_string(collective), a.name, std::min(chunk, choice.tile_bytes));
+  return choice;
+}
+
+}  // namespace hocket

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// select.hpp: which algorithm, protocol and tile a call uses. Pure: equal inputs give equal choices on all ranks and in all
+// runs. A table measured on this class of machine decides where it has a row, a cost model elsewhere; the settings'
+// lists rule out.
+// Next stop: algorithms/ring.cpp and its sisters build the plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/protocol.hpp"
+#include "algorithms/registry.hpp"
+#include "core/settings.hpp"
+
+namespace hocket {
+
+/// What the ranks agreed on when the communicator was made, as far as the choice may read it.
+struct World {
+  int size = 1;
+  int hosts = 1;
+  bool direct = true;    ///< every rank loads and stores every other's memory
+  bool crowded = false;  ///< some host has more ranks than cores that they may use
+  std::uint64_t slots = 4;
+  std::uint64_t slot_bytes = 131072;
+  std::uint64_t cache_bytes = 32u << 20;  ///< last-level cache that a host's ranks share, the smallest
+  // Settings that rule out or force; equal on all ranks.
+  AllowList algorithms;
+  AllowList protocols;
+  std::uint64_t tile_bytes = 0;
+  int lanes = 0;
+};
+
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  Protocol protocol = Protocol::kBulk;
+  int lanes = 1;
+  std::uint64_t tile_bytes = 0;   ///< of one piece of a slot
+  int tiles_per_round = 1;
+  bool stream_output = false;     ///< the output will not be found in the cache anyway
+};
+
+/// What was not taken, in the order of preference, and why.
+struct Rejected {
+  std::string_view algorithm;
+  std::string reason;
+};
+
+/// `bytes` is what the collective's count makes: the whole buffer for all-reduce, broadcast, reduce, send and receive; one rank's
+/// chunk for the others. `symmetric`: the call's buffers lie in mem_alloc memory.
+/// Errors: kUnsupported naming the setting that leaves nothing.
+Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
+                      std::vector<Rejected>* rejected = nullptr);
+
+/// Names that HOCKET_ALGO and HOCKET_PROTO may have.
+std::vector<std::string_view> algorithm_names();
+std::vector<std::string_view> protocol_names();
+
+}  // namespace hocket

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/executor.hpp"
+
+namespace hocket {
+
+void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
+  call_ = &call;
+  drains_ = drains;
+  drained_ = 0;
+  lanes_.assign(call.plan.lane_count, LaneState{});
+  done_.assign(call.plan.lane_count, false);
+  unfinished_ = call.plan.lane_count;
+  moved_ = false;
+  policy_.begin(call);
+}
+
+Progress Executor::drive_proxies() {
+  for (ProxyQueue* proxy : channels_.proxies()) {
+    if (proxy->idle()) continue;
+    if (Status status = proxy->drive(); !status.ok()) {
+      int peer = -1;
+      for (PeerView& view : channels_.peers())
+        if (view.proxy.get() == proxy) peer = static_cast<int>(&view - channels_.peers().data());
+      policy_.set_fault({LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)});
+      return Progress::kFailed;
+    }
+  }
+  return Progress::kDone;
+}
+
+Progress Executor::turn() {
+  const std::uint64_t before = policy_.events();
+  const std::size_t unfinished_before = unfinished_, drained_before = drained_;
+  moved_ = false;
+  const std::span<ProxyQueue* const> proxies = channels_.proxies();
+  std::uint32_t budget = kMovesPerTurn;
+  if (!proxies.empty()) [[unlikely]] {
+    if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
+    // One Move posts at most one put a peer, and few signals follow it: with this room no post can fail.
+    constexpr std::uint64_t kRoom = 64;
+    budget = 4;
+    for (ProxyQueue* proxy : proxies)
+      if (!proxy->has_room(kRoom)) return Progress::kWaiting;
+  }
+  if (unfinished_ != 0) {
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      if (done_[l]) continue;
+      const Progress progress = advance(call_->plan, call_->plan.lanes[l], call_->shape, lanes_[l], policy_, budget);
+      if (progress == Progress::kFailed) return progress;
+      if (progress == Progress::kDone) {
+        done_[l] = true;
+        --unfinished_;
+      }
+    }
+  }
+  if (unfinished_ == 0) {
+    while (drained_ < drains_.size() && policy_.credit_ready(drains_[drained_].channel, drains_[drained_].peer, 0)) ++drained_;
+    if (drained_ == drains_.size()) {
+      if (proxies.empty()) [[likely]]
+        return Progress::kDone;
+      if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
+      bool idle = true;
+      for (ProxyQueue* proxy : proxies) idle &= proxy->idle();
+      if (idle) return Progress::kDone;
+    } else if (policy_.failed()) {
+      return Progress::kFailed;
+    }
+  }
+  moved_ = policy_.events() != before || unfinished_ != unfinished_before || drained_ != drained_before;
+  return Progress::kWaiting;
+}
+
+WaitingOn Executor::waiting() const {
+  const auto based = [this](WaitingOn w) {
+    w.channel = static_cast<std::uint16_t>(w.channel + call_->channel_base);
+    return w;
+  };
+  for (std::size_t l = 0; l < lanes_.size(); ++l)
+    if (!done_[l] && lanes_[l].waiting.peer >= 0) return based(lanes_[l].waiting);
+  if (unfinished_ == 0 && drained_ < drains_.size())
+    return based({StepOp::kWaitCredit, drains_[drained_].channel, 0, drains_[drained_].peer});
+  return {};
+}
+
+}  // namespace hocket

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/host_lane.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hocket {
+namespace {
+
+/// Moves are cut here so that an abort is seen within a millisecond, whatever the tile.
+constexpr std::uint64_t kMovePiece = 4 << 20;
+
+}  // namespace
+
+void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
+  ++events_;
+  HostEnd& end = at(channel, peer);
+  const std::uint64_t slot = end.sent & mask_;
+  DataLine& line = end.data_out[slot];
+  line.hash = call_->hash;
+  if (step.grant != kNoGrant) {
+    const std::uint64_t offsets[2] = {call_->input_offset, call_->output_offset};
+    std::memcpy(line.payload, offsets, sizeof offsets);
+  }
+  const std::uint64_t count = ++end.sent;
+  PeerView& to = channels_.peer(peer);
+  if (to.block != nullptr) [[likely]] {
+    // release (and seq_cst for the doorbell); pairs with data_ready
+    line.count.exchange(count, std::memory_order_seq_cst);
+    ring(*to.header, *to.doorbell);
+    return;
+  }
+  line.count.store(count, std::memory_order_relaxed);  // a shadow: only this thread reads it
+  const BlockLayout& layout = channels_.layout();
+  const std::uint64_t offset =
+      to.block_offset + layout.data(call_->channel_base + channel, channels_.rank()) + slot * sizeof(DataLine);
+  // Room was made before: see executor.cpp, turn().
+  to.proxy->signal(&line, sizeof line, offset, to.block_offset + offsetof(BlockHeader, doorbell));
+}
+
+void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) {
+  ++events_;
+  HostEnd& end = at(channel, peer);
+  const std::uint64_t q = end.received;
+  const std::uint64_t slot = q & mask_;
+  if (packet_wipe(q, mask_ + 1)) [[unlikely]] {
+    for (std::size_t i = 0; i < kPacketLines; ++i)
+      end.packets_in[slot * kPacketLines + i].flag.store(0, std::memory_order_relaxed);
+  }
+  const std::uint64_t count = ++end.received;
+  PeerView& to = channels_.peer(peer);
+  const BlockLayout& layout = channels_.layout();
+  const int id = call_->channel_base + channel;
+  if (to.block != nullptr) [[likely]] {
+    if (step.grant != kNoGrant) {
+      GrantLine& grant = end.grants_out[slot];
+      grant.input_offset = call_->input_offset;
+      grant.output_offset = call_->output_offset;
+      grant.hash = call_->hash;
+      grant.count.store(count, std::memory_order_release);  // pairs with credit_ready
+    }
+    end.credit_out->count.exchange(count, std::memory_order_seq_cst);  // release; pairs with credit_ready
+    ring(*to.header, *to.doorbell);
+    return;
+  }
+  const std::uint64_t bell = to.block_offset + offsetof(BlockHeader, doorbell);
+  if (step.grant != kNoGrant) {
+    const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
+    to.proxy->signal(line, sizeof line, to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine), bell);
+  }
+  to.proxy->signal(&count, sizeof count,
+                   to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
+}
+
+bool HostLane::drained() {
+  for (ProxyQueue* proxy : channels_.proxies()) {
+    if (proxy->completed() >= proxy->ticket()) continue;
+    if (Status status = proxy->drive(); !status.ok()) {
+      fault_ = {LaneFault::Kind::kPeerLost, 0, -1, 0, std::move(status)};
+      return false;
+    }
+    if (proxy->completed() < proxy->ticket()) return false;
+  }
+  return true;
+}
+
+HostLane::Place HostLane::place(const SpanAt& span) {
+  const std::uint64_t bytes = span.offset * call_->element_bytes;
+  const BlockLayout& layout = channels_.layout();
+  Place p;
+  switch (span.kind) {
+    case SpanKind::kInput: p.body = const_cast<std::byte*>(call_->input) + bytes; break;
+    case SpanKind::kOutput: p.body = call_->output + bytes; break;
+    case SpanKind::kWork: p.body = call_->work + bytes; break;
+    case SpanKind::kPeerInput:
+    case SpanKind::kPeerOutput: {
+      // Offsets come with the peer's grant: in its newest data line (expose) or its grant line (grant in advance).
+      HostEnd& end = at(span.channel, span.peer);
+      std::uint64_t offsets[2];
+      const DataLine& line = end.data_in[end.received & mask_];
+      const GrantLine& grant = end.grants_in[end.sent & mask_];
+      if (line.count.load(std::memory_order_acquire) == end.received + 1) {
+        std::memcpy(offsets, line.payload, sizeof offsets);
+      } else {
+        offsets[0] = grant.input_offset;
+        offsets[1] = grant.output_offset;
+      }
+      PeerView& peer = channels_.peer(span.peer);
+      const std::uint64_t offset = offsets[span.kind == SpanKind::kPeerInput ? 0 : 1] + bytes;
+      if (peer.arena != nullptr) {
+        p.body = peer.arena + offset;
+      } else {
+        p.posted_to = span.peer;
+        p.remote = offset;
+      }
+      break;
+    }
+    case SpanKind::kSlotIn: {
+      HostEnd& end = at(span.channel, span.peer);
+      const std::uint64_t slot = end.received & mask_;
+      p.slot = true;
+      p.body = end.slots_in + slot * layout.slot_bytes + bytes;
+      if (call_->protocol != Protocol::kBulk) p.line = end.data_in[slot].payload;
+      if (call_->protocol == Protocol::kPacket) {
+        p.packets = end.packets_in + slot * kPacketLines;
+        p.flag = packet_flag(end.received);
+      }
+      break;
+    }
+    case SpanKind::kSlotOut: {
+      HostEnd& end = at(span.channel, span.peer);
+      const std::uint64_t slot = end.sent & mask_;
+      p.slot = true;
+      p.body = end.slots_out + slot * layout.slot_bytes + bytes;
+      if (call_->protocol != Protocol::kBulk) p.line = end.data_out[slot].payload;
+      if (call_->protocol == Protocol::kPacket) {
+        p.packets = end.packets_out + slot * kPacketLines;
+        p.flag = packet_flag(end.sent);
+      }
+      const PeerView& peer = channels_.peer(span.peer);
+      if (peer.block == nullptr) {
+        p.posted_to = span.peer;
+        p.remote = peer.block_offset + layout.slot(call_->channel_base + span.channel, channels_.rank()) +
+                   slot * layout.slot_bytes + bytes;
+      }
+      break;
+    }
+    case SpanKind::kBoardOut: {
+      HostEnd& end = at(span.channel, span.peer);
+      p.slot = true;
+      p.body = channels_.board() + (end.sent & mask_) * layout.slot_bytes + bytes;
+      break;
+    }
+    case SpanKind::kBoardIn: {
+      HostEnd& end = at(span.channel, span.peer);
+      p.body = end.board_in + (end.received & mask_) * layout.slot_bytes + bytes;
+      break;
+    }
+  }
+  return p;
+}
+
+bool HostLane::packets_arrived(std::uint64_t bytes) const {
+  if (bytes <= kInlineBytes) return true;
+  const std::uint64_t lines = (bytes - kInlineBytes + kPacketPayload - 1) / kPacketPayload;
+  for (int s = 0; s < source_count_; ++s) {
+    const Place& p = sources_[s];
+    if (p.packets == nullptr) continue;
+    // acquire, line by line; pairs with the release in run_segment. The last line usually comes last: look there first.
+    for (std::uint64_t i = lines; i-- > 0;)
+      if (p.packets[i].flag.load(std::memory_order_acquire) != p.flag) return false;
+  }
+  return true;
+}
+
+/// Bytes [begin, begin + bytes) of the Move; `packet` is the packet line that carries them, -1: the line or the body.
+void HostLane::run_segment(std::uint64_t begin, std::uint64_t bytes, int packet) {
+  const auto address = [&](const Place& p) -> std::byte* {
+    if (packet >= 0 && p.packets != nullptr) return p.packets[packet].payload;
+    if (p.line != nullptr && begin < kInlineBytes) return p.line + begin;
+    return p.body + begin;
+  };
+  const std::uint32_t destinations = static_cast<std::uint32_t>(destination_count_);
+  void* to[kMaxSpans];
+  std::uint32_t slots = 0;
+  for (std::uint32_t d = 0; d < destinations; ++d) {
+    to[d] = address(destinations_[d]);
+    if (destinations_[d].slot && d < 32) slots |= 1u << d;
+  }
+  const bool stream = call_->stream_output && !destinations_[0].slot && bytes >= kSlotCopyBytes;
+  if (source_count_ == 1) {
+    const void* from = address(sources_[0]);
+    if (destinations == 1) {
+      copy(to[0], from, bytes, destinations_[0].slot ? CopyHint::kSlot : stream ? CopyHint::kStream : CopyHint::kCached);
+    } else {
+      CopyHint hints[kMaxSpans];
+      for (std::uint32_t d = 0; d < destinations; ++d)
+        hints[d] = destinations_[d].slot ? CopyHint::kSlot : stream ? CopyHint::kStream : CopyHint::kCached;
+      copy(to, hints, destination_count_, from, bytes);
+    }
+  } else {
+    const void* from[kMaxSpans];
+    for (int s = 0; s < source_count_; ++s) from[s] = address(sources_[s]);
+    ReduceArgs args{};
+    args.sources = from;
+    args.source_count = source_count_;
+    args.destinations = to;
+    args.destination_count = destination_count_;
+    args.count = bytes / call_->element_bytes;
+    args.finish = step_->finish != 0;
+    args.world_size = call_->world;
+    args.stream_first_destination = stream;
+    args.slot_destinations = slots;
+    call_->reduce(args);
+  }
+  if (packet >= 0) {
+    for (std::uint32_t d = 0; d < destinations; ++d)
+      if (destinations_[d].packets != nullptr)  // release; pairs with packets_arrived
+        destinations_[d].packets[packet].flag.store(destinations_[d].flag, std::memory_order_release);
+  }
+}
+
+/// Hand the staged destinations to their queues. False: a queue is full.
+bool HostLane::post() {
+  const std::uint64_t bytes = length_ * call_->element_bytes;
+  for (int d = 0; d < destination_count_; ++d) {
+    const Place& p = destinations_[d];
+    if (p.posted_to < 0) continue;
+    const std::uint64_t first = p.line != nullptr ? std::min<std::uint64_t>(bytes, kInlineBytes) : 0;
+    if (bytes > first) channels_.peer(p.posted_to).proxy->put(p.body + first, bytes - first, p.remote + first);
+  }
+  return true;
+}
+
+bool HostLane::end_move() {
+  ++events_;
+  if (length_ == 0) return true;
+  const std::uint64_t bytes = length_ * call_->element_bytes;
+  bool posted = false;
+  for (int d = 0; d < destination_count_; ++d) posted |= destinations_[d].posted_to >= 0;
+  if (posted) {
+    // A copy of one contiguous source to one peer needs no staging: the put reads the source itself.
+    Place& only = destinations_[0];
+    if (source_count_ == 1 && destination_count_ == 1 && only.line == nullptr && sources_[0].line == nullptr) {
+      only.body = sources_[0].body;
+      return post();
+    }
+  }
+  if (call_->protocol == Protocol::kBulk) [[likely]] {
+    for (std::uint64_t at = 0; at < bytes; at += kMovePiece) {
+      run_segment(at, std::min(kMovePiece, bytes - at), -1);
+      if (bytes > kMovePiece && failed()) return false;
+    }
+  } else {
+    const bool packets = call_->protocol == Protocol::kPacket;
+    if (packets && !packets_arrived(bytes)) {
+      --events_;
+      return false;
+    }
+    const std::uint64_t first = std::min<std::uint64_t>(bytes, kInlineBytes);
+    run_segment(0, first, -1);
+    if (packets) {
+      int line = 0;
+      for (std::uint64_t at = first; at < bytes; at += kPacketPayload, ++line)
+        run_segment(at, std::min<std::uint64_t>(kPacketPayload, bytes - at), line);
+    } else if (bytes > first) {
+      run_segment(first, bytes - first, -1);
+    }
+  }
+  return posted ? post() : true;
+}
+
+}  // namespace hocket

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// exec/host_lane.hpp: the step machine's policy for host memory: what Wait, Signal and Move are on cache lines.
+//
+// Protocols (algorithms/protocol.hpp), a property of the call that all its ranks agree on:
+//   bulk        data into the slot, then the counter in the transfer's own line
+//   first line  the first 48 bytes travel in that line beside the counter, the rest in the slot
+//   packet      likewise, but the rest travels in lines of 56 bytes that carry their own flag: no order between lines is needed
+// Towards peers that only puts reach, Moves go to staging slots and descriptors to the proxy queue; the packet protocol is
+// not chosen in such a world.
+// Next stop: transport/shm.cpp for how peers' memory got here; exec/proxy.hpp where it cannot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "algorithms/protocol.hpp"
+#include "exec/channels.hpp"
+#include "exec/copy.hpp"
+#include "exec/reduce.hpp"
+#include "exec/step_machine.hpp"
+
+namespace hocket {
+
+/// Everything about a call that its lanes need. Fixed while it runs.
+struct BoundCall {
+  PlanView plan;
+  Shape shape;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* work = nullptr;
+  std::uint32_t element_bytes = 1;
+  DataType type = DataType::kFloat32;
+  ReduceFunction reduce = nullptr;
+  int world = 1;
+  Protocol protocol = Protocol::kBulk;
+  std::uint16_t channel_base = 0;      ///< plan's channel 0
+  bool stream_output = false;          ///< larger than the cache: store around it
+  std::uint64_t hash = 0;              ///< of the descriptor
+  std::uint64_t input_offset = 0;      ///< in this process's arena, for grants
+  std::uint64_t output_offset = 0;
+};
+
+/// What stopped a call from inside.
+struct LaneFault {
+  enum class Kind : std::uint8_t { kNone, kMismatch, kAborted, kPeerLost };
+  Kind kind = Kind::kNone;
+  std::uint16_t channel = 0;
+  int peer = -1;
+  std::uint64_t their_hash = 0;
+  Status status;
+};
+
+/// The policy. One per running call, used by one thread at a time; lanes of the call take turns on it.
+class HostLane {
+ public:
+  static constexpr int kMaxSpans = 130;
+
+  explicit HostLane(Channels& channels) : channels_(channels), mask_(channels.layout().slots - 1) {}
+
+  void begin(const BoundCall& call) {
+    call_ = &call;
+    fault_ = {};
+    events_ = 0;
+  }
+  /// Of which lane the coming steps are.
+  void use(LaneState&) {}
+
+  bool data_ready(std::uint16_t channel, int peer, int bound) {
+    HostEnd& end = at(channel, peer);
+    const std::uint64_t need = end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(bound));
+    if (need == 0) return true;
+    DataLine& line = end.data_in[(need - 1) & mask_];
+    // acquire (seq_cst for the doorbell): pairs with the exchange in signal_data
+    const std::uint64_t count = line.count.load(std::memory_order_seq_cst);
+    if (count < need) return false;
+    if (count == need && bound > 0 && line.hash != call_->hash) [[unlikely]] {
+      fault_ = {LaneFault::Kind::kMismatch, channel, peer, line.hash, {}};
+      return false;
+    }
+    ++events_;
+    return true;
+  }
+
+  bool credit_ready(std::uint16_t channel, int peer, int bound) {
+    HostEnd& end = at(channel, peer);
+    const auto in_flight = [&] { return static_cast<std::int64_t>(end.sent - end.credit_seen); };
+    if (in_flight() > bound) {
+      // acquire (seq_cst for the doorbell): pairs with the exchange in signal_credit
+      end.credit_seen = end.credit_in->count.load(std::memory_order_seq_cst);
+      if (in_flight() > bound) return false;
+    }
+    if (bound < 0) {
+      const GrantLine& grant = end.grants_in[end.sent & mask_];
+      if (grant.count.load(std::memory_order_acquire) != end.sent + 1) return false;
+      if (grant.hash != call_->hash) [[unlikely]] {
+        fault_ = {LaneFault::Kind::kMismatch, channel, peer, grant.hash, {}};
+        return false;
+      }
+    }
+    ++events_;
+    return true;
+  }
+
+  void signal_data(std::uint16_t channel, int peer, const Step& step);
+  void signal_credit(std::uint16_t channel, int peer, const Step& step);
+
+  bool completed(const Step&, int) { return drained(); }
+  bool drained();
+
+  void begin_move(std::uint64_t length, const Step& step) {
+    length_ = length;
+    step_ = &step;
+    source_count_ = destination_count_ = 0;
+  }
+  void source(const SpanAt& span) { sources_[source_count_++] = place(span); }
+  void destination(const SpanAt& span) { destinations_[destination_count_++] = place(span); }
+  bool end_move();
+
+  bool failed() {
+    if (fault_.kind != LaneFault::Kind::kNone) return true;
+    if (channels_.block().errors.load(std::memory_order_acquire) == 0) return false;
+    fault_.kind = LaneFault::Kind::kAborted;
+    return true;
+  }
+
+  const LaneFault& fault() const { return fault_; }
+  void set_fault(LaneFault fault) { fault_ = std::move(fault); }
+  /// Steps that got somewhere since begin().
+  std::uint64_t events() const { return events_; }
+
+ private:
+  /// A span as addresses: contiguous memory, or a slot whose first bytes travel in its line.
+  struct Place {
+    std::byte* body = nullptr;       ///< contiguous memory; of a slot: its bytes from 0 on
+    std::byte* line = nullptr;       ///< of a slot in the first-line and packet protocols: 48 bytes
+    PacketLine* packets = nullptr;   ///< of a slot in the packet protocol
+    std::uint32_t flag = 0;
+    int posted_to = -1;              ///< destination reached by a put from `body`
+    std::uint64_t remote = 0;        ///< where that goes, in the peer's arena
+    bool slot = false;
+  };
+
+  HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
+  Place place(const SpanAt& span);
+  void run_segment(std::uint64_t begin, std::uint64_t bytes, int packet);
+  bool packets_arrived(std::uint64_t bytes) const;
+  bool post();
+
+  Channels& channels_;
+  std::uint64_t mask_;
+  const BoundCall* call_ = nullptr;
+  const Step* step_ = nullptr;
+  std::uint64_t length_ = 0;
+  std::uint64_t events_ = 0;
+  int source_count_ = 0;
+  int destination_count_ = 0;
+  Place sources_[kMaxSpans];
+  Place destinations_[kMaxSpans];
+  LaneFault fault_;
+};
+
+}  // namespace hocket

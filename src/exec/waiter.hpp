@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// exec/waiter.hpp: how a blocking call waits between turns.
+//
+// With a core for each rank of the host: spin for a moment, then sleep on the doorbell. With more ranks than cores spinning
+// keeps the awaited peer from running, so: yield at once, up to three times, then the doorbell.
+#pragma once
+
+#include <cstdint>
+
+#include "core/doorbell.hpp"
+#include "core/os/clock.hpp"
+#include "core/os/futex.hpp"
+
+namespace hocket {
+
+struct WaitPolicy {
+  bool crowded = false;         ///< more ranks than cores on this host
+  std::int64_t spin_ns = 50'000;
+};
+
+/// One wait of one call: from the first turn that did nothing to the next that does something.
+class Waiter {
+ public:
+  Waiter(const WaitPolicy& policy, Doorbell& bell) : policy_(policy), bell_(bell) {}
+
+  /// Something moved: the next wait starts anew.
+  void reset() {
+    rounds_ = 0;
+    since_ = 0;
+  }
+
+  /// True: look again at once. False: the caller should arm() and look once more, then sleep().
+  bool spin();
+
+  /// From now on signals ring. Look at everything once more before sleep().
+  void arm() { bell_.state.exchange(Doorbell::kAsleep, std::memory_order_seq_cst); }
+  /// Until rung or `until`.
+  void sleep(os::Deadline until) { os::futex_wait(bell_.state, Doorbell::kAsleep, until); }
+  void disarm() { bell_.state.store(Doorbell::kAwake, std::memory_order_release); }
+
+ private:
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  const WaitPolicy& policy_;
+  Doorbell& bell_;
+  std::uint32_t rounds_ = 0;
+  std::int64_t since_ = 0;
+};
+
+}  // namespace hocket
