@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "core/doorbell.hpp"
@@ -23,8 +24,10 @@ inline constexpr std::uint64_t kArenaBytes = std::uint64_t{1} << 36;
 /// Any thread. Stays put; must outlive all who use its memory.
 class Arena {
  public:
+  /// Where a limit of the process leaves no room for `bytes`, half, and so on down to 1 GiB: see bytes().
   /// Errors: kOutOfMemory, kSystem.
   static Result<std::unique_ptr<Arena>> create(const ProcessToken& token, std::uint64_t bytes = kArenaBytes);
+  ~Arena();
 
   std::byte* base() const noexcept { return mapping_.data(); }
   std::uint64_t bytes() const noexcept { return bytes_; }

@@ -40,6 +40,12 @@ class Mapping {
   std::span<std::byte> span() const noexcept { return {data_, bytes_}; }
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
+  /// Gives the range up to the caller, still mapped.
+  [[nodiscard]] std::byte* release() noexcept {
+    bytes_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+
  private:
   Mapping(std::byte* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
   void unmap() noexcept;
