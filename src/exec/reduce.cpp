@@ -5,6 +5,10 @@
 
 #include <atomic>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "exec/copy.hpp"
 #include "exec/reduce_targets.hpp"
 
@@ -20,8 +24,12 @@ struct Target {
 #if defined(__x86_64__)
 // These are the sets that src/exec/CMakeLists.txt compiles the two units for. All CPUs with AVX2 have BMI, LZCNT and so
 // on, but a hypervisor can hide each on its own.
+bool has_f16c() {  // the builtin below doesn't know it in every compiler
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c() &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") &&
          __builtin_cpu_supports("pclmul");
 }

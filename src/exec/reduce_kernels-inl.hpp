@@ -7,10 +7,12 @@
 // reduce_test.cpp:
 //  - max is -min(-x), and min(a, b) is Min(a, b) | Min(b, a): the OR takes -0 of two zeros and keeps a NaN.
 //  - a division by a power of two is a product or a shift.
+//  - bfloat16 is taken in pairs: a 32-bit lane holds two, one is shifted up, the other masked; no shuffle.
 // How a span is cut: a head up to the alignment of streamed stores, strips of four vectors, single vectors, and a last
 // vector that overlaps the one before. Head and last vector are computed before anything is stored, so that a
-// destination may be a source. Accumulators live in registers whatever the number of sources: no source is read twice,
-// nothing goes to memory.
+// destination may be a source. Accumulators live in registers for up to kGroup sources; more are read group by group
+// over a block whose accumulators stay in L1, since the hardware follows no more streams than that. Nothing is rounded
+// in between.
 
 #include <hwy/base.h>
 
@@ -34,6 +36,8 @@ using Vector = hn::Vec<D>;
 // movsb`.
 constexpr std::size_t kBlockBytes = 16 * 1024;
 constexpr std::size_t kSlotBytes = 4096;
+constexpr int kGroup = 8;                        // sources read at once
+constexpr std::size_t kPartialBytes = 4 * 1024;  // accumulators of a block when there are more
 
 template <class D>
 constexpr bool is_one_lane() {
@@ -81,6 +85,9 @@ template <class T>
 struct Plain {
   using Stored = T;
   using Lane = T;
+  using Wide = Plain;
+  template <class D>
+  static constexpr std::size_t kElements = hn::MaxLanes(D());
   template <class D>
   static HWY_INLINE Vector<D> load(D d, const Byte* from) {
     return load_vector(d, from);
@@ -114,20 +121,57 @@ HWY_INLINE Vector<hn::RebindToUnsigned<D>> load_low_halves(D, const Byte* from) 
   }
 }
 
+// Rounded to the upper half; the lower half is rubbish. A NaN is canonical by now and its low half is zero, so that
+// rounding can't carry into its exponent.
+template <class D>
+HWY_INLINE Vector<hn::RebindToUnsigned<D>> round_to_bfloat16(D, Vector<D> v) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+}
+
+// Two vectors of accumulators for one of memory.
+template <class D>
+struct Pair {
+  Vector<D> even;
+  Vector<D> odd;
+};
+
+struct Bfloat16Pairs {
+  using Stored = std::uint16_t;
+  using Lane = float;
+  template <class D>
+  static constexpr std::size_t kElements = 2 * hn::MaxLanes(D());
+  template <class D>
+  static HWY_INLINE Pair<D> load(D d, const Byte* from) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = load_vector(du, from);
+    return {hn::BitCast(d, hn::ShiftLeft<16>(bits)), hn::BitCast(d, hn::And(bits, hn::Set(du, 0xffff0000u)))};
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, Pair<D> v, Byte* to, bool stream) {
+    const hn::RebindToUnsigned<D> du;
+    const auto even = hn::ShiftRight<16>(round_to_bfloat16(d, v.even));
+    const auto odd = hn::And(round_to_bfloat16(d, v.odd), hn::Set(du, 0xffff0000u));
+    store_vector(du, hn::Or(even, odd), to, stream);
+  }
+};
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Bfloat16Pairs: the even element is the low half");
+
 struct Bfloat16Bits {
   using Stored = std::uint16_t;
   using Lane = float;
+  using Wide = Bfloat16Pairs;
+  template <class D>
+  static constexpr std::size_t kElements = hn::MaxLanes(D());
   template <class D>
   static HWY_INLINE Vector<D> load(D d, const Byte* from) {
     return hn::BitCast(d, hn::ShiftLeft<16>(load_low_halves(d, from)));
   }
-  // A NaN is canonical by now and its low half is zero, so rounding can't carry into its exponent.
   template <class D>
   static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
-    const hn::RebindToUnsigned<D> du;
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    store_low_halves(d, hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd)), to, stream);
+    store_low_halves(d, hn::ShiftRight<16>(round_to_bfloat16(d, v)), to, stream);
   }
 };
 
@@ -140,6 +184,9 @@ struct Bfloat16Bits {
 struct HalfBits {
   using Stored = std::uint16_t;
   using Lane = float;
+  using Wide = HalfBits;
+  template <class D>
+  static constexpr std::size_t kElements = hn::MaxLanes(D());
 
   template <class D>
   static HWY_INLINE Vector<D> load(D d, const Byte* from) {
@@ -348,74 +395,160 @@ HWY_INLINE Vector<D> leave(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divis
   return v;
 }
 
+// What a Type loads is a Vector or a Pair of them; the same calls for both.
+template <class Op, class D>
+HWY_INLINE Vector<D> enter(D d, Vector<D> v) {
+  return Op::enter(d, v);
+}
+template <class Op, class D>
+HWY_INLINE Pair<D> enter(D d, Pair<D> v) {
+  return {Op::enter(d, v.even), Op::enter(d, v.odd)};
+}
+template <class Op, class D>
+HWY_INLINE Vector<D> combine(D d, Vector<D> a, Vector<D> b) {
+  return Op::combine(d, a, b);
+}
+template <class Op, class D>
+HWY_INLINE Pair<D> combine(D d, Pair<D> a, Pair<D> b) {
+  return {Op::combine(d, a.even, b.even), Op::combine(d, a.odd, b.odd)};
+}
+template <class Op, class D>
+HWY_INLINE Pair<D> leave(D d, Pair<D> v, const Divisor<hn::TFromD<D>>& divisor) {
+  return {leave<Op>(d, v.even, divisor), leave<Op>(d, v.odd, divisor)};
+}
+
+// Accumulators to a block of them and back.
+template <class D>
+HWY_INLINE void save(D d, Vector<D> v, hn::TFromD<D>* to) {
+  hn::Store(v, d, to);
+}
+template <class D>
+HWY_INLINE void save(D d, Pair<D> v, hn::TFromD<D>* to) {
+  hn::Store(v.even, d, to);
+  hn::Store(v.odd, d, to + hn::MaxLanes(d));
+}
+template <class D>
+HWY_INLINE void restore(D d, const hn::TFromD<D>* from, Vector<D>& v) {
+  v = hn::Load(d, from);
+}
+template <class D>
+HWY_INLINE void restore(D d, const hn::TFromD<D>* from, Pair<D>& v) {
+  v = {hn::Load(d, from), hn::Load(d, from + hn::MaxLanes(d))};
+}
+
+template <class Type, class Op, class D>
+HWY_INLINE auto load(D d, const Byte* from) {
+  return enter<Op>(d, Type::load(d, from));
+}
+
 // kSources is their number, or 0: any, from the call.
 template <class Type, class Op, int kSources, class D>
-HWY_INLINE Vector<D> reduce_vector(D d, const Call<typename Type::Lane>& call, std::size_t at) {
+HWY_INLINE auto reduce_vector(D d, const Call<typename Type::Lane>& call, std::size_t at) {
   const int n = kSources ? kSources : call.source_count;
   const std::size_t offset = at * sizeof(typename Type::Stored);
-  auto sum = Op::enter(d, Type::load(d, call.sources[0] + offset));
-  for (int s = 1; s < n; ++s) sum = Op::combine(d, sum, Op::enter(d, Type::load(d, call.sources[s] + offset)));
+  auto sum = load<Type, Op>(d, call.sources[0] + offset);
+  for (int s = 1; s < n; ++s) sum = combine<Op>(d, sum, load<Type, Op>(d, call.sources[s] + offset));
   return leave<Op>(d, sum, call.divisor);
 }
 
-template <class Type, class D>
-HWY_INLINE void store_both(D d, Vector<D> v, const Call<typename Type::Lane>& call, std::size_t at, bool stream) {
+template <class Type, class D, class V>
+HWY_INLINE void store_both(D d, V v, const Call<typename Type::Lane>& call, std::size_t at, bool stream) {
   const std::size_t offset = at * sizeof(typename Type::Stored);
   Type::store(d, v, call.first + offset, stream);
   if (call.second) Type::store(d, v, call.second + offset, false);
+}
+
+// The sources [first, last) over the elements [begin, end), whole strips. Accumulators start from `partial` unless
+// first is 0, and end there unless last is the number of sources.
+template <class Type, class Op, int kSources, class D>
+HWY_INLINE void reduce_strips(D d, const Call<typename Type::Lane>& call, int first, int last, std::size_t begin,
+                              std::size_t end, bool stream, typename Type::Lane* partial) {
+  constexpr std::size_t kElements = Type::template kElements<D>;
+  constexpr std::size_t kStride = kElements * sizeof(typename Type::Stored);
+  for (std::size_t at = begin; at < end; at += 4 * kElements) {
+    const std::size_t offset = at * sizeof(typename Type::Stored);
+    const Byte* from = call.sources[first] + offset;
+    auto v0 = load<Type, Op>(d, from);
+    auto v1 = load<Type, Op>(d, from + kStride);
+    auto v2 = load<Type, Op>(d, from + 2 * kStride);
+    auto v3 = load<Type, Op>(d, from + 3 * kStride);
+    if (kSources == 0 && first != 0) {
+      auto sum = v0;
+      restore(d, partial + (at - begin), sum);
+      v0 = combine<Op>(d, sum, v0);
+      restore(d, partial + (at - begin) + kElements, sum);
+      v1 = combine<Op>(d, sum, v1);
+      restore(d, partial + (at - begin) + 2 * kElements, sum);
+      v2 = combine<Op>(d, sum, v2);
+      restore(d, partial + (at - begin) + 3 * kElements, sum);
+      v3 = combine<Op>(d, sum, v3);
+    }
+    for (int s = first + 1; s < last; ++s) {
+      from = call.sources[s] + offset;
+      v0 = combine<Op>(d, v0, load<Type, Op>(d, from));
+      v1 = combine<Op>(d, v1, load<Type, Op>(d, from + kStride));
+      v2 = combine<Op>(d, v2, load<Type, Op>(d, from + 2 * kStride));
+      v3 = combine<Op>(d, v3, load<Type, Op>(d, from + 3 * kStride));
+    }
+    if (kSources == 0 && last != call.source_count) {
+      save(d, v0, partial + (at - begin));
+      save(d, v1, partial + (at - begin) + kElements);
+      save(d, v2, partial + (at - begin) + 2 * kElements);
+      save(d, v3, partial + (at - begin) + 3 * kElements);
+      continue;
+    }
+    store_both<Type>(d, leave<Op>(d, v0, call.divisor), call, at, stream);
+    store_both<Type>(d, leave<Op>(d, v1, call.divisor), call, at + kElements, stream);
+    store_both<Type>(d, leave<Op>(d, v2, call.divisor), call, at + 2 * kElements, stream);
+    store_both<Type>(d, leave<Op>(d, v3, call.divisor), call, at + 3 * kElements, stream);
+  }
 }
 
 // Elements [begin, end), at least one vector of them.
 template <class Type, class Op, int kSources, class D>
 HWY_INLINE void reduce_vectors(D d, const Call<typename Type::Lane>& call, std::size_t begin, std::size_t end,
                                bool stream) {
+  using Lane = typename Type::Lane;
   constexpr std::size_t kStored = sizeof(typename Type::Stored);
-  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  constexpr std::size_t kElements = Type::template kElements<D>;
   std::size_t at = begin;
-  Vector<D> head = hn::Zero(d);
+  auto head = Type::load(d, call.sources[0] + begin * kStored);  // a value to start with
   if (stream) {
-    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(call.first + begin * kStored) % (kLanes * kStored);
-    if (beyond % kStored != 0 || kLanes * kStored < 16) {
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(call.first + begin * kStored) % (kElements * kStored);
+    if (beyond % kStored != 0 || kElements * kStored < 16) {
       stream = false;  // no element of it is ever aligned
     } else if (beyond != 0) {
       head = reduce_vector<Type, Op, kSources>(d, call, begin);
-      at += kLanes - beyond / kStored;
+      at += kElements - beyond / kStored;
     }
   }
-  const std::size_t aligned = at;
-  const bool has_rest = (end - at) % kLanes != 0;
-  Vector<D> rest = hn::Zero(d);
-  if (has_rest) rest = reduce_vector<Type, Op, kSources>(d, call, end - kLanes);
+  const bool has_head = at != begin;
+  const bool has_rest = (end - at) % kElements != 0;
+  auto rest = head;
+  if (has_rest) rest = reduce_vector<Type, Op, kSources>(d, call, end - kElements);
 
-  for (; at + 4 * kLanes <= end; at += 4 * kLanes) {
-    const int n = kSources ? kSources : call.source_count;
-    const Byte* from = call.sources[0] + at * kStored;
-    constexpr std::size_t kStride = kLanes * kStored;
-    auto v0 = Op::enter(d, Type::load(d, from));
-    auto v1 = Op::enter(d, Type::load(d, from + kStride));
-    auto v2 = Op::enter(d, Type::load(d, from + 2 * kStride));
-    auto v3 = Op::enter(d, Type::load(d, from + 3 * kStride));
-    for (int s = 1; s < n; ++s) {
-      from = call.sources[s] + at * kStored;
-      v0 = Op::combine(d, v0, Op::enter(d, Type::load(d, from)));
-      v1 = Op::combine(d, v1, Op::enter(d, Type::load(d, from + kStride)));
-      v2 = Op::combine(d, v2, Op::enter(d, Type::load(d, from + 2 * kStride)));
-      v3 = Op::combine(d, v3, Op::enter(d, Type::load(d, from + 3 * kStride)));
+  const std::size_t strips_end = at + (end - at) / (4 * kElements) * (4 * kElements);
+  if constexpr (kSources != 0) {
+    reduce_strips<Type, Op, kSources>(d, call, 0, kSources, at, strips_end, stream, nullptr);
+    at = strips_end;
+  } else {
+    HWY_ALIGN Lane partial[kPartialBytes / sizeof(Lane)];
+    constexpr std::size_t kBlock = kPartialBytes / sizeof(Lane);
+    const int n = call.source_count;
+    while (at < strips_end) {
+      const std::size_t block_end = n <= kGroup || strips_end - at <= kBlock ? strips_end : at + kBlock;
+      for (int first = 0; first < n; first += kGroup) {
+        const int last = n - first <= kGroup ? n : first + kGroup;
+        reduce_strips<Type, Op, kSources>(d, call, first, last, at, block_end, stream, partial);
+      }
+      at = block_end;
     }
-    v0 = leave<Op>(d, v0, call.divisor);
-    v1 = leave<Op>(d, v1, call.divisor);
-    v2 = leave<Op>(d, v2, call.divisor);
-    v3 = leave<Op>(d, v3, call.divisor);
-    store_both<Type>(d, v0, call, at, stream);
-    store_both<Type>(d, v1, call, at + kLanes, stream);
-    store_both<Type>(d, v2, call, at + 2 * kLanes, stream);
-    store_both<Type>(d, v3, call, at + 3 * kLanes, stream);
   }
-  for (; at + kLanes <= end; at += kLanes) {
+  for (; at + kElements <= end; at += kElements) {
     store_both<Type>(d, reduce_vector<Type, Op, kSources>(d, call, at), call, at, stream);
   }
-  if (aligned != begin) store_both<Type>(d, head, call, begin, false);
-  if (has_rest) store_both<Type>(d, rest, call, end - kLanes, false);
+  if (has_head) store_both<Type>(d, head, call, begin, false);
+  if (has_rest) store_both<Type>(d, rest, call, end - kElements, false);
 }
 
 template <class Type, class Op, int kSources>
@@ -424,10 +557,12 @@ HWY_NOINLINE void reduce_span(const Call<typename Type::Lane>& call, std::size_t
   const hn::ScalableTag<Lane> d;
   const hn::CappedTag<Lane, 16 / sizeof(Lane)> d_short;
   const hn::CappedTag<Lane, 1> d_one;
+  using Wide = typename Type::Wide;
+  constexpr std::size_t kWide = Wide::template kElements<decltype(d)>;
   const std::size_t count = end - begin;
-  if (count >= hn::MaxLanes(d)) {
-    reduce_vectors<Type, Op, kSources>(d, call, begin, end, stream);
-  } else if (hn::MaxLanes(d_short) < hn::MaxLanes(d) && count >= hn::MaxLanes(d_short)) {
+  if (count >= kWide) {
+    reduce_vectors<Wide, Op, kSources>(d, call, begin, end, stream);
+  } else if (hn::MaxLanes(d_short) < kWide && count >= hn::MaxLanes(d_short)) {
     const std::size_t last = end - hn::MaxLanes(d_short);
     const auto rest = reduce_vector<Type, Op, kSources>(d_short, call, last);
     for (std::size_t at = begin; at < last; at += hn::MaxLanes(d_short)) {
