@@ -49,8 +49,10 @@ std::string span_text(const SpanRef& span) {
   switch (span.kind) {
     case SpanKind::kInput: return fmt::format("input {}[{}]", cut_name(span.cut), index);
     case SpanKind::kOutput: return fmt::format("output {}[{}]", cut_name(span.cut), index);
-    case SpanKind::kPeerInput: return fmt::format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
-    case SpanKind::kPeerOutput: return fmt::format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+    case SpanKind::kPeerInput:
+      return fmt::format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+    case SpanKind::kPeerOutput:
+      return fmt::format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
     case SpanKind::kWork: return fmt::format("work[{}]", index);
     case SpanKind::kSlotIn: return fmt::format("slot{} ch{} from {}", piece, span.channel, peer_text(span.peer));
     case SpanKind::kSlotOut: return fmt::format("slot{} ch{} at {}", piece, span.channel, peer_text(span.peer));
@@ -131,15 +133,17 @@ std::string step_text(const PlanView& plan, const LaneProgram& lane, std::uint32
       return text;
     }
     case StepOp::kSignalData:
-      return fmt::format("signal data ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent), grant_text(step.grant),
-                         completion_text(step.completion));
+      return fmt::format("signal data ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
+                         grant_text(step.grant), completion_text(step.completion));
     case StepOp::kSignalCredit:
-      return fmt::format("signal credit ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent), grant_text(step.grant),
-                         completion_text(step.completion));
+      return fmt::format("signal credit ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
+                         grant_text(step.grant), completion_text(step.completion));
     case StepOp::kWaitData:
-      return fmt::format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step), extent_text(step.extent));
+      return fmt::format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step),
+                         extent_text(step.extent));
     case StepOp::kWaitCredit:
-      return fmt::format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step), extent_text(step.extent));
+      return fmt::format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step),
+                         extent_text(step.extent));
     case StepOp::kRepeat: return fmt::format("repeat {} = 0 .. {}", step.variable == 0 ? "i" : "j", step.count - 1);
     case StepOp::kRounds: {
       std::string text = step.by_k ? "rounds of K tiles over" : "rounds over";
@@ -163,10 +167,12 @@ std::string to_text(const Plan& plan) {
   if (h.work_entries != 0) text += fmt::format(", {} tiles of scratch", h.work_entries);
   text += "\n";
   for (std::size_t c = 0; c < plan.cuts.size(); ++c)
-    text += fmt::format("cut {} = {} {}\n", cut_name(static_cast<std::uint8_t>(c)), kind_text(plan.cuts[c].kind), plan.cuts[c].chunks);
+    text += fmt::format("cut {} = {} {}\n", cut_name(static_cast<std::uint8_t>(c)), kind_text(plan.cuts[c].kind),
+                        plan.cuts[c].chunks);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     text += fmt::format("group g{} =", g + 1);
-    for (std::uint32_t r = 0; r < plan.groups[g].count; ++r) text += fmt::format(" {}", plan.group_ranks[plan.groups[g].first + r]);
+    for (std::uint32_t r = 0; r < plan.groups[g].count; ++r)
+      text += fmt::format(" {}", plan.group_ranks[plan.groups[g].first + r]);
     text += "\n";
   }
   const PlanView view = plan.view();

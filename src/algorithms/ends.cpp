@@ -140,10 +140,12 @@ Status qualifies_for_packets(const Plan& plan) {
   if (reach.loads) return no("the plan has boards");
   std::vector<ChannelEnd> ends;
   const EndsLane lane = run(plan, ends);
-  if (lane.odd_waits()) return no("a transfer is credited without a wait for its data, or waited for with another bound");
+  if (lane.odd_waits())
+    return no("a transfer is credited without a wait for its data, or waited for with another bound");
   for (std::size_t e = 0; e < ends.size(); ++e)
     if ((ends[e].slotted && ends[e].bare) || lane.pending()[e].touched)
-      return error(Code::kUnsupported, "no packets: channel {} with rank {} is neither purely slotted nor purely order only",
+      return error(Code::kUnsupported,
+                   "no packets: channel {} with rank {} is neither purely slotted nor purely order only",
                    ends[e].channel, ends[e].peer);
   return {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ends.hpp: what a plan uses of the world, derived by running its lanes without data; nothing is declared by hand.
 //
-// The channel ends tell an executor which connections to make, the reach tells a selection which links a plan needs, and the
-// packet question decides the protocol. All are pure functions of one rank's plan.
+// The channel ends tell an executor which connections to make, the reach tells a selection which links a plan needs,
+// and the packet question decides the protocol. All are pure functions of one rank's plan.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,9 @@ constexpr std::uint64_t kMagic = 0x31304e4c50544b48;  // "HKTPLN01", little endi
 constexpr std::uint64_t kAlign = 8;
 
 enum Table : std::size_t { kLanes, kSteps, kSpans, kExtents, kCuts, kGroups, kGroupRanks, kTableCount };
-constexpr std::array<std::uint32_t, kTableCount> kEntryBytes = {sizeof(LaneProgram), sizeof(Step),     sizeof(SpanRef),     sizeof(Extent),
-                                                                sizeof(Cut),         sizeof(GroupRef), sizeof(std::int32_t)};
+constexpr std::array<std::uint32_t, kTableCount> kEntryBytes = {sizeof(LaneProgram), sizeof(Step), sizeof(SpanRef),
+                                                                sizeof(Extent),      sizeof(Cut),  sizeof(GroupRef),
+                                                                sizeof(std::int32_t)};
 
 /// What a flattened plan starts with. Entry sizes stand in for a version: a table of other structs is refused.
 struct FlatHeader {
@@ -32,7 +33,9 @@ struct FlatHeader {
 constexpr std::uint64_t kPlanHeaderAt = sizeof(FlatHeader);
 static_assert(sizeof(FlatHeader) % kAlign == 0 && std::is_trivially_copyable_v<FlatHeader>);
 
-constexpr std::uint64_t aligned(std::uint64_t at) { return (at + kAlign - 1) / kAlign * kAlign; }
+constexpr std::uint64_t aligned(std::uint64_t at) {
+  return (at + kAlign - 1) / kAlign * kAlign;
+}
 
 /// A view with the lengths that it does not carry.
 struct Tables {
@@ -102,18 +105,21 @@ class Validator {
     }
     for (std::uint64_t r = 0; r < t_.group_ranks; ++r)
       if (t_.view.group_ranks[r] < 0 || t_.view.group_ranks[r] >= header_.world)
-        return error(Code::kInvalidArgument, "a group names rank {} in a world of {}", t_.view.group_ranks[r], header_.world);
+        return error(Code::kInvalidArgument, "a group names rank {} in a world of {}", t_.view.group_ranks[r],
+                     header_.world);
     for (std::uint32_t l = 0; l < t_.view.lane_count; ++l) HOCKET_TRY(lane(l));
     return {};
   }
 
  private:
   Status header() const {
-    if (header_.world < 1 || header_.rank < 0 || header_.rank >= header_.world || header_.root < -1 || header_.root >= header_.world)
-      return error(Code::kInvalidArgument, "rank {} and root {} in a world of {}", header_.rank, header_.root, header_.world);
+    if (header_.world < 1 || header_.rank < 0 || header_.rank >= header_.world || header_.root < -1 ||
+        header_.root >= header_.world)
+      return error(Code::kInvalidArgument, "rank {} and root {} in a world of {}", header_.rank, header_.root,
+                   header_.world);
     if (header_.channels < 0 || header_.channels > 1 << 16 || header_.pieces < 1 || header_.work_entries < 0)
-      return error(Code::kInvalidArgument, "{} channels, {} pieces a slot, {} work entries", header_.channels, header_.pieces,
-                   header_.work_entries);
+      return error(Code::kInvalidArgument, "{} channels, {} pieces a slot, {} work entries", header_.channels,
+                   header_.pieces, header_.work_entries);
     if (static_cast<int>(header_.collective) >= kCollectiveCount)
       return error(Code::kInvalidArgument, "unknown collective {}", static_cast<int>(header_.collective));
     if (std::memchr(header_.algorithm, 0, sizeof header_.algorithm) == nullptr)
@@ -131,14 +137,17 @@ class Validator {
       case CutKind::kReceiveColumn: good = good && cut.chunks <= header_.world; break;
       default: good = false;
     }
-    if (!good) return error(Code::kInvalidArgument, "cut {} is of kind {} with {} chunks", at, static_cast<int>(cut.kind), cut.chunks);
+    if (!good)
+      return error(Code::kInvalidArgument, "cut {} is of kind {} with {} chunks", at, static_cast<int>(cut.kind),
+                   cut.chunks);
     return {};
   }
 
   Status index_in(const Index& index, const LoopCounts& loops, std::int64_t limit, std::string_view what) const {
     HOCKET_ASSIGN(const Range range, range_of(index, loops));
     if (range.low < 0 || range.high >= limit)
-      return error(Code::kInvalidArgument, "{} runs from {} to {}, but there are {}", what, range.low, range.high, limit);
+      return error(Code::kInvalidArgument, "{} runs from {} to {}, but there are {}", what, range.low, range.high,
+                   limit);
     return {};
   }
 
@@ -207,7 +216,8 @@ class Validator {
         if (step.first > t_.spans || spans > t_.spans - step.first)
           return error(Code::kInvalidArgument, "its spans lie outside of the table");
         if (step.source_count == 0 || step.destination_count == 0)
-          return error(Code::kInvalidArgument, "a Move with {} sources and {} destinations", step.source_count, step.destination_count);
+          return error(Code::kInvalidArgument, "a Move with {} sources and {} destinations", step.source_count,
+                       step.destination_count);
         if (loops.dead()) return {};
         HOCKET_TRY(extent(step.extent, loops));
         for (std::uint64_t s = 0; s < spans; ++s)
@@ -245,7 +255,8 @@ class Validator {
       const auto bad = [&](std::string_view why) {
         return error(Code::kInvalidArgument, "lane {}, step {}: {}", l, at, why);
       };
-      if (s.completion > kAllCompletion || s.grant > (kGrantInput | kGrantOutput)) return bad("unknown completion or grant");
+      if (s.completion > kAllCompletion || s.grant > (kGrantInput | kGrantOutput))
+        return bad("unknown completion or grant");
       if (s.op == StepOp::kEnd) {
         if (depth == 0) return bad("an End without a loop");
         const Step& loop = steps[open[--depth]];
@@ -269,7 +280,8 @@ class Validator {
         } else if (s.op == StepOp::kRounds) {
           if (in_rounds || in_tiles) return bad("Rounds inside of Rounds");
           in_rounds = true;
-          if (s.first > t_.extents || s.extent_count > t_.extents - s.first) return bad("its extents lie outside of the table");
+          if (s.first > t_.extents || s.extent_count > t_.extents - s.first)
+            return bad("its extents lie outside of the table");
           for (std::uint32_t e = 0; e < s.extent_count && !loops.dead(); ++e)
             if (Status status = extent(t_.view.extents[s.first + e], loops); !status.ok()) return bad(status.text());
         } else {
@@ -292,19 +304,21 @@ class Validator {
 }  // namespace
 
 PlanView Plan::view() const {
-  return {&header,       lanes.data(),  steps.data(),       spans.data(),
-          extents.data(), cuts.data(), groups.data(), group_ranks.data(), static_cast<std::uint32_t>(lanes.size())};
+  return {&header,       lanes.data(),       steps.data(),
+          spans.data(),  extents.data(),     cuts.data(),
+          groups.data(), group_ranks.data(), static_cast<std::uint32_t>(lanes.size())};
 }
 
 Status validate(const Plan& plan) {
-  return Validator({plan.view(), plan.steps.size(), plan.spans.size(), plan.extents.size(), plan.cuts.size(), plan.groups.size(),
-                    plan.group_ranks.size()})
+  return Validator({plan.view(), plan.steps.size(), plan.spans.size(), plan.extents.size(), plan.cuts.size(),
+                    plan.groups.size(), plan.group_ranks.size()})
       .run();
 }
 
 std::vector<std::byte> flatten(const Plan& plan) {
-  const std::array<const void*, kTableCount> data = {plan.lanes.data(), plan.steps.data(),  plan.spans.data(),      plan.extents.data(),
-                                                     plan.cuts.data(),  plan.groups.data(), plan.group_ranks.data()};
+  const std::array<const void*, kTableCount> data = {plan.lanes.data(),      plan.steps.data(), plan.spans.data(),
+                                                     plan.extents.data(),    plan.cuts.data(),  plan.groups.data(),
+                                                     plan.group_ranks.data()};
   FlatHeader flat;
   flat.count = {plan.lanes.size(), plan.steps.size(),  plan.spans.size(),      plan.extents.size(),
                 plan.cuts.size(),  plan.groups.size(), plan.group_ranks.size()};
@@ -318,18 +332,22 @@ std::vector<std::byte> flatten(const Plan& plan) {
   std::memcpy(bytes.data(), &flat, sizeof flat);
   std::memcpy(bytes.data() + kPlanHeaderAt, &plan.header, sizeof plan.header);
   for (std::size_t table = 0; table < kTableCount; ++table)
-    if (flat.count[table] != 0) std::memcpy(bytes.data() + flat.offset[table], data[table], flat.count[table] * kEntryBytes[table]);
+    if (flat.count[table] != 0)
+      std::memcpy(bytes.data() + flat.offset[table], data[table], flat.count[table] * kEntryBytes[table]);
   return bytes;
 }
 
 Result<PlanView> view_of(std::span<const std::byte> bytes) {
-  const auto bad = [](std::string_view why) { return error(Code::kInvalidArgument, "these bytes are no plan: {}", why); };
+  const auto bad = [](std::string_view why) {
+    return error(Code::kInvalidArgument, "these bytes are no plan: {}", why);
+  };
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlign != 0) return bad("they are not 8-byte aligned");
   if (bytes.size() < kPlanHeaderAt + sizeof(PlanHeader)) return bad("they are too few for the header");
   FlatHeader flat;
   std::memcpy(&flat, bytes.data(), sizeof flat);
   if (flat.magic != kMagic) return bad("the magic number is wrong");
-  if (flat.entry_bytes != kEntryBytes || flat.header_bytes != sizeof(PlanHeader)) return bad("they are of another version");
+  if (flat.entry_bytes != kEntryBytes || flat.header_bytes != sizeof(PlanHeader))
+    return bad("they are of another version");
   if (flat.bytes > bytes.size()) return bad("they are cut short");
   std::array<const std::byte*, kTableCount> at{};
   for (std::size_t table = 0; table < kTableCount; ++table) {
@@ -349,8 +367,8 @@ Result<PlanView> view_of(std::span<const std::byte> bytes) {
   view.groups = reinterpret_cast<const GroupRef*>(at[kGroups]);
   view.group_ranks = reinterpret_cast<const std::int32_t*>(at[kGroupRanks]);
   view.lane_count = static_cast<std::uint32_t>(flat.count[kLanes]);
-  HOCKET_TRY(Validator({view, flat.count[kSteps], flat.count[kSpans], flat.count[kExtents], flat.count[kCuts], flat.count[kGroups],
-                        flat.count[kGroupRanks]})
+  HOCKET_TRY(Validator({view, flat.count[kSteps], flat.count[kSpans], flat.count[kExtents], flat.count[kCuts],
+                        flat.count[kGroups], flat.count[kGroupRanks]})
                  .run());
   return view;
 }
