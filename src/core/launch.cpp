@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/launch.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "core/os/process.hpp"
+#include "core/os/socket.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr std::string_view kLauncher = "the launcher (hocket run)";
+
+// The one connection of this process to its launcher.
+class Launcher {
+ public:
+  Launcher(os::UnixSocket socket, int fd_number) : socket_(std::move(socket)), fd_number_(fd_number) {}
+
+  int fd_number() const noexcept { return fd_number_; }
+  bool forked() const noexcept { return fork_mark_.forked(); }
+
+  Status exchange(Rank rank, int size, std::chrono::nanoseconds timeout, std::span<const std::byte> mine,
+                  std::span<std::byte> all) {
+    if (forked()) {
+      return error(Code::kUnsupported,
+                   "this process was forked from rank {}: the connection to the launcher stays with the rank itself",
+                   rank);
+    }
+    if (all.size() != mine.size() * static_cast<std::size_t>(size)) {
+      return error(Code::kInvalidArgument, "rank {} exchanges {} bytes among {} ranks, but has room for {}", rank,
+                   mine.size(), size, all.size());
+    }
+    if (mine.size() > LaunchHeader::kMaxBytes || all.size() > LaunchHeader::kMaxAnswerBytes) {
+      return error(Code::kInvalidArgument, "rank {} exchanges {} bytes, {} in all: at most {} and {} are allowed", rank,
+                   mine.size(), all.size(), LaunchHeader::kMaxBytes, LaunchHeader::kMaxAnswerBytes);
+    }
+    const std::lock_guard lock(mutex_);
+    if (!broken_.ok()) return broken_;
+    const os::WaitLimits limits{.deadline = os::Deadline::after_or_never(timeout)};
+    LaunchHeader answer;
+    std::string text;
+    const Status talked = talk(rank, limits, mine, all, answer, text);
+    if (!talked.ok()) {
+      // The stream may hold a part of an answer, so nothing that follows could be trusted.
+      socket_.shutdown();
+      broken_ = error(talked.code(), "rank {}, exchange {} with the other ranks: {}", rank, sequence_, talked.text());
+      return broken_;
+    }
+    ++sequence_;
+    if (answer.code != 0) return Status(static_cast<Code>(answer.code), std::move(text));
+    return {};
+  }
+
+ private:
+  Status talk(Rank rank, const os::WaitLimits& limits, std::span<const std::byte> mine, std::span<std::byte> all,
+              LaunchHeader& answer, std::string& text) {
+    LaunchHeader request;
+    request.sequence = sequence_;
+    request.rank = static_cast<std::uint32_t>(rank);
+    request.bytes = mine.size();
+    // One buffer, so that a small request is one system call.
+    std::vector<std::byte> message(sizeof request + mine.size());
+    std::memcpy(message.data(), &request, sizeof request);
+    if (!mine.empty()) std::memcpy(message.data() + sizeof request, mine.data(), mine.size());
+    HOCKET_TRY(os::send_all(socket_.fd(), message, limits, kLauncher));
+    HOCKET_TRY(os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(&answer, 1)), limits, kLauncher));
+    if (answer.magic != LaunchHeader::kMagic || answer.version != LaunchHeader::kVersion) {
+      return error(
+          Code::kInvalidArgument,
+          "the answer of the launcher has magic {:#x} and version {}, not {:#x} and {}: use the `hocket` command that "
+          "belongs to this library",
+          answer.magic, answer.version, LaunchHeader::kMagic, LaunchHeader::kVersion);
+    }
+    if (answer.sequence != sequence_ || answer.rank != request.rank) {
+      return error(Code::kInternal, "the launcher answered exchange {} of rank {} instead", answer.sequence,
+                   answer.rank);
+    }
+    if (answer.code == 0) {
+      if (answer.bytes != all.size()) {
+        return error(Code::kInvalidArgument, "the launcher answered with {} bytes instead of {}", answer.bytes,
+                     all.size());
+      }
+      return os::receive_all(socket_.fd(), all, limits, kLauncher);
+    }
+    constexpr std::uint64_t kMaxText = 1 << 16;
+    if (answer.code > 255 || answer.bytes > kMaxText) {
+      return error(Code::kInvalidArgument, "the launcher announces an error with code {} and a text of {} bytes",
+                   answer.code, answer.bytes);
+    }
+    text.resize(answer.bytes);
+    return os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(text)), limits, kLauncher);
+  }
+
+  os::UnixSocket socket_;
+  const int fd_number_;
+  os::ForkMark fork_mark_;
+  std::mutex mutex_;  // one exchange at a time; guards what follows
+  std::uint64_t sequence_ = 0;
+  Status broken_;
+};
+
+Result<int> number_of(const char* name, int low, int high) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) {
+    return error(Code::kInvalidArgument,
+                 "{} is not set, but others of HOCKET_RANK, HOCKET_SIZE and HOCKET_RUN_FD are: start the "
+                 "ranks by `hocket run`, or unset all of them",
+                 name);
+  }
+  const std::string_view view = text;
+  int value = 0;
+  const auto [end, bad] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (bad != std::errc() || end != view.data() + view.size() || value < low || value > high) {
+    return error(Code::kInvalidArgument, "{}='{}' is no number from {} to {}", name, view, low, high);
+  }
+  return value;
+}
+
+// A wrong number must not cost the program a descriptor of its own, so all is looked at before it is taken.
+Status check_descriptor(int fd) {
+  if (::fcntl(fd, F_GETFD) < 0) {
+    return error(Code::kInvalidArgument,
+                 "HOCKET_RUN_FD={}: no such descriptor is open; whoever started this program closed it on the way", fd);
+  }
+  int domain = 0, type = 0;
+  socklen_t length = sizeof domain, type_length = sizeof type;
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) < 0 ||
+      ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_length) < 0 || domain != AF_UNIX || type != SOCK_STREAM) {
+    return error(Code::kInvalidArgument, "HOCKET_RUN_FD={}: the descriptor is no Unix stream socket", fd);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Launcher>> the_launcher(int fd) {
+  // Never destroyed: other threads may be in an exchange while the process exits.
+  static std::mutex& mutex = *new std::mutex;
+  static std::shared_ptr<Launcher>& launcher = *new std::shared_ptr<Launcher>;
+  const std::lock_guard lock(mutex);
+  if (launcher && launcher->fd_number() == fd && !launcher->forked()) return launcher;
+  if (launcher && launcher->forked()) {
+    return error(Code::kUnsupported, "HOCKET_RUN_FD={} belongs to the rank that this process was forked from", fd);
+  }
+  HOCKET_TRY(check_descriptor(fd));
+  HOCKET_ASSIGN(os::UnixSocket socket, os::UnixSocket::adopt(os::UniqueFd(fd), std::string(kLauncher)));
+  HOCKET_TRY(socket.check_same_user());
+  launcher = std::make_shared<Launcher>(std::move(socket), fd);
+  return launcher;
+}
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text && *text;
+}
+
+}  // namespace
+
+Result<std::optional<LaunchedRank>> launched_from_environment(std::chrono::nanoseconds start_timeout) {
+  if (!is_set("HOCKET_RANK") && !is_set("HOCKET_SIZE") && !is_set("HOCKET_RUN_FD"))
+    return std::optional<LaunchedRank>();
+  HOCKET_ASSIGN(const int size, number_of("HOCKET_SIZE", 1, kMaxLaunchedRanks));
+  HOCKET_ASSIGN(const int rank, number_of("HOCKET_RANK", 0, size - 1));
+  HOCKET_ASSIGN(const int fd, number_of("HOCKET_RUN_FD", 3, 1 << 30));
+  int local_rank = rank;
+  if (is_set("HOCKET_LOCAL_RANK")) {
+    HOCKET_ASSIGN(local_rank, number_of("HOCKET_LOCAL_RANK", 0, size - 1));
+  }
+  HOCKET_ASSIGN(const std::shared_ptr<Launcher> launcher, the_launcher(fd));
+  LaunchedRank launched;
+  launched.rank = rank;
+  launched.size = size;
+  launched.local_rank = local_rank;
+  launched.exchange = [launcher, rank, size, start_timeout](std::span<const std::byte> mine, std::span<std::byte> all) {
+    return launcher->exchange(rank, size, start_timeout, mine, all);
+  };
+  return std::optional<LaunchedRank>(std::move(launched));
+}
+
+}  // namespace hocket

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `hocket run` promises: exchanges, exit statuses, signals, and nothing left behind.
+//
+// This program is launcher and rank, too: with "run …" it is `hocket run`, with "rank WHAT" it is a program that was
+// started.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/launch.hpp"
+#include "core/os/process.hpp"
+#include "core/status.hpp"
+#include "tools/run.hpp"
+
+namespace {
+
+using hocket::LaunchedRank;
+
+std::string self() {
+  char path[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  return std::string(path, static_cast<std::size_t>(n));
+}
+
+// ---- The rank's side ----
+
+hocket::Status exchange_ints(const LaunchedRank& me, int factor, std::size_t count = 1) {
+  std::vector<int> mine(count, factor * (me.rank + 1)), all(count * static_cast<std::size_t>(me.size));
+  const hocket::Status status = me.exchange(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  if (!status.ok()) return status;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != factor * (static_cast<int>(i / count) + 1))
+      return hocket::error(hocket::Code::kInternal, "wrong at {}", i);
+  }
+  return {};
+}
+
+int say(const hocket::Status& status) {
+  std::fprintf(stderr, "%s\n", status.to_string().c_str());
+  return status.ok() ? 0 : 3;
+}
+
+int rank_main(std::string_view what) {
+  if (what == "sleep") {
+    std::printf("%d\n", ::getpid());
+    std::fflush(stdout);
+    for (;;) ::pause();
+  }
+  if (what == "stubborn") {
+    ::signal(SIGTERM, SIG_IGN);
+    for (;;) ::pause();
+  }
+  auto launched = hocket::launched_from_environment();
+  if (!launched.ok()) return say(launched.status());
+  if (!*launched) return std::fprintf(stderr, "nobody started me\n"), 4;
+  const LaunchedRank& me = **launched;
+  if (what == "exchange") {
+    for (int i = 1; i <= 100; ++i) {
+      if (const auto status = exchange_ints(me, i, static_cast<std::size_t>(i * i)); !status.ok()) return say(status);
+    }
+    // Taken a second time it is the same connection, and goes on.
+    auto again = hocket::launched_from_environment();
+    if (!again.ok()) return say(again.status());
+    if (const auto status = exchange_ints(**again, 7); !status.ok()) return say(status);
+    return exchange_ints(me, 8, 200000).ok() ? 0 : 5;
+  }
+  if (what == "killed") {
+    if (const auto status = exchange_ints(me, 1); !status.ok()) return say(status);
+    if (me.rank == 1) ::raise(SIGKILL);
+    return say(exchange_ints(me, 2));
+  }
+  if (what == "exits") {
+    if (me.rank == 0) return 0;
+    return say(exchange_ints(me, 2));
+  }
+  if (what == "uneven") return say(exchange_ints(me, 2, me.rank == 1 ? 2 : 1));
+  if (what == "threads") {
+    // Every rank equally often, from any thread: the contents are equal, so any pairing is right.
+    std::atomic<int> bad{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 50; ++i) bad += !exchange_ints(me, 3).ok();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return bad ? 6 : 0;
+  }
+  if (what == "forked") {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(exchange_ints(me, 1).code() == hocket::Code::kUnsupported ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (status != 0) return 7;
+    return say(exchange_ints(me, 1));
+  }
+  if (what == "who") {
+    std::printf("rank %d of %d, local %d", me.rank, me.size, me.local_rank);  // no newline at the end
+    std::fflush(stdout);
+    return 0;
+  }
+  return 9;
+}
+
+// ---- The test's side ----
+
+struct Outcome {
+  int status = -1;   ///< as waitpid gives it
+  std::string text;  ///< stdout and stderr
+  int exit_code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+};
+
+struct Started {
+  pid_t pid = -1;
+  int output = -1;
+  std::string text;
+
+  // The next line, without its end.
+  std::string line() {
+    std::string result;
+    char c = 0;
+    while (::read(output, &c, 1) == 1 && c != '\n') result += c;
+    return result;
+  }
+  Outcome wait() {
+    Outcome outcome;
+    char buffer[4096];
+    ssize_t n = 0;
+    while ((n = ::read(output, buffer, sizeof buffer)) > 0) outcome.text.append(buffer, static_cast<std::size_t>(n));
+    ::close(output);
+    ::waitpid(pid, &outcome.status, 0);
+    return outcome;
+  }
+};
+
+Started start(std::vector<std::string> arguments) {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) std::abort();
+  arguments.insert(arguments.begin(), self());
+  std::vector<char*> argv;
+  for (std::string& text : arguments) argv.push_back(text.data());
+  argv.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(fds[1], 1);
+    ::dup2(fds[1], 2);
+    ::execv(argv[0], argv.data());
+    ::_exit(99);
+  }
+  ::close(fds[1]);
+  return {pid, fds[0], {}};
+}
+
+Outcome run(int ranks, std::vector<std::string> program, std::vector<std::string> flags = {}) {
+  std::vector<std::string> arguments = {"run", "--ranks", std::to_string(ranks)};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), program.begin(), program.end());
+  return start(std::move(arguments)).wait();
+}
+
+Outcome run_rank(int ranks, const std::string& what, std::vector<std::string> flags = {}) {
+  return run(ranks, {self(), "rank", what}, std::move(flags));
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Waits for it: the kernel closes a process's files shortly before it counts as dead.
+void expect_gone(pid_t pid) {
+  for (;;) {
+    const auto stat = hocket::os::process_stat(pid);
+    if (!stat.ok() || stat->dead()) return;
+    ::sched_yield();
+  }
+}
+
+TEST(Run, EveryRankGetsWhatAllGaveInRankOrder) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    const Outcome outcome = run_rank(ranks, "exchange");
+    EXPECT_EQ(outcome.exit_code(), 0) << ranks << " ranks: " << outcome.text;
+  }
+}
+
+TEST(Run, ThreadsOfARankExchangeOneAfterTheOther) {
+  const Outcome outcome = run_rank(3, "threads");
+  EXPECT_EQ(outcome.exit_code(), 0) << outcome.text;
+}
+
+TEST(Run, AKilledRankIsNamedInTheErrorOfTheOthers) {
+  const Outcome outcome = run_rank(3, "killed");
+  EXPECT_EQ(outcome.exit_code(), 128 + SIGKILL) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "peer lost")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "rank 1 (pid ")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "was killed by signal 9")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "rank 0 (pid ")) << "the end of the others is reported: " << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "exit code 3")) << outcome.text;
+}
+
+TEST(Run, ARankThatEndsWellBeforeAnExchangeIsNamedToo) {
+  const Outcome outcome = run_rank(2, "exits");
+  EXPECT_EQ(outcome.exit_code(), 3) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "ended with exit code 0 before the exchange")) << outcome.text;
+}
+
+TEST(Run, DifferentLengthsAreAMismatchOnAllRanks) {
+  const Outcome outcome = run_rank(2, "uneven");
+  EXPECT_EQ(outcome.exit_code(), 3);
+  EXPECT_TRUE(contains(outcome.text, "mismatch")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "with 4 bytes")) << outcome.text;
+}
+
+TEST(Run, AForkedChildOfARankIsRefusedAndTheRankGoesOn) {
+  const Outcome outcome = run_rank(2, "forked");
+  EXPECT_EQ(outcome.exit_code(), 0) << outcome.text;
+}
+
+TEST(Run, TheFirstExitCodeThatIsNotZeroIsReturned) {
+  EXPECT_EQ(run(2, {"/bin/sh", "-c", "exit 0"}).exit_code(), 0);
+  EXPECT_EQ(run(3, {"/bin/sh", "-c", "test $HOCKET_RANK != 2 || exit 42"}).exit_code(), 42);
+  EXPECT_EQ(run(2, {"/bin/sh", "-c", "test $HOCKET_RANK != 1 || kill -SEGV $$"}).exit_code(), 128 + SIGSEGV);
+}
+
+TEST(Run, AProgramThatCantBeStartedIsAnErrorWithItsName) {
+  const Outcome outcome = run(2, {"/nonexistent/program"});
+  EXPECT_EQ(outcome.exit_code(), 2);
+  EXPECT_TRUE(contains(outcome.text, "/nonexistent/program: No such file")) << outcome.text;
+}
+
+TEST(Run, OthersAreTerminatedWhenTheyDoNotEndAfterAFailure) {
+  const Outcome outcome =
+      run(3, {"/bin/sh", "-c", "test $HOCKET_RANK = 1 && exit 5; exec \"$0\" rank sleep", self()}, {"--grace", "0.1"});
+  EXPECT_EQ(outcome.exit_code(), 5);
+  EXPECT_TRUE(contains(outcome.text, "sending SIGTERM")) << outcome.text;
+  EXPECT_FALSE(contains(outcome.text, "sending SIGKILL")) << outcome.text;
+}
+
+TEST(Run, OnesThatIgnoreSigtermAreKilled) {
+  const Outcome outcome = run(
+      2, {"/bin/sh", "-c", "test $HOCKET_RANK = 1 && exit 5; exec \"$0\" rank stubborn", self()}, {"--grace", "0.1"});
+  EXPECT_EQ(outcome.exit_code(), 5);
+  EXPECT_TRUE(contains(outcome.text, "sending SIGKILL")) << outcome.text;
+}
+
+TEST(Run, KeepGoingStopsNobody) {
+  // Rank 0 ends only after rank 1 has failed, and well after the grace.
+  const Outcome outcome = run(2, {"/bin/sh", "-c", "test $HOCKET_RANK = 1 && exit 5; sleep 0.3; echo went on"},
+                              {"--keep-going", "--grace", "0"});
+  EXPECT_EQ(outcome.exit_code(), 5);
+  EXPECT_TRUE(contains(outcome.text, "went on")) << outcome.text;
+}
+
+TEST(Run, SignalsAreHandedOnToAllRanks) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Started started = start({"run", "--ranks", "2", self(), "rank", "sleep"});
+    const pid_t ranks[2] = {std::stoi(started.line()), std::stoi(started.line())};
+    ::kill(started.pid, number);
+    EXPECT_EQ(started.wait().exit_code(), 128 + number);
+    for (const pid_t pid : ranks) expect_gone(pid);
+  }
+}
+
+TEST(Run, RanksDieWithTheirLauncher) {
+  Started started = start({"run", "--ranks", "2", self(), "rank", "sleep"});
+  const pid_t ranks[2] = {std::stoi(started.line()), std::stoi(started.line())};
+  ::kill(started.pid, SIGKILL);
+  started.wait();  // its pipe ends only when both ranks have ended
+  for (const pid_t pid : ranks) expect_gone(pid);
+}
+
+TEST(Run, WhatARankLeavesBehindIsEnded) {
+  // The pipe would stay open with the forgotten process, and wait() never return.
+  const Outcome outcome = run(2, {"/bin/sh", "-c", "sleep 1000 & exit 0"});
+  EXPECT_EQ(outcome.exit_code(), 0);
+}
+
+TEST(Run, TagNamesTheRankOfEachLine) {
+  const Outcome outcome = run_rank(2, "who", {"--tag"});
+  EXPECT_TRUE(contains(outcome.text, "[0] rank 0 of 2, local 0\n")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "[1] rank 1 of 2, local 1\n")) << outcome.text;
+}
+
+TEST(Run, FlagsAfterTheProgramAreTheProgramsOwn) {
+  const Outcome outcome = run(1, {"/bin/echo", "--ranks", "x"});
+  EXPECT_EQ(outcome.text, "--ranks x\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "run") return run_main(argc - 1, argv + 1);
+  if (argc > 2 && std::string_view(argv[1]) == "rank") return rank_main(argv[2]);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
