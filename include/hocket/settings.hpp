@@ -51,7 +51,7 @@ struct Settings {
 
   /// HOCKET_SLOT_BYTES, bytes (suffixes K, M, G): memory of one slot of a channel; a power of two from 4K to 4M.
   /// Default: 128K.
-  std::size_t slot_bytes = 128 * 1024;
+  std::size_t slot_bytes = std::size_t{128} << 10;
 
   /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; 2 to 64. Default: 4.
   int slots = 4;

@@ -376,6 +376,7 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
       collectives = collectives_named(name);
       if (collectives.empty()) {
         std::vector<std::string_view> names;
+        names.reserve(kCollectiveCount);
         for (int i = 0; i < kCollectiveCount; ++i) names.push_back(to_string(static_cast<Collective>(i)));
         return error(Code::kInvalidArgument, "{}='{}': unknown collective '{}', the nearest is {}; there are {}",
                      variable, text, name, nearest_name(name, names), joined(names));
