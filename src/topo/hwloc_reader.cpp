@@ -5,13 +5,20 @@
 // (put between their object and its children, if they have CPUs), I/O objects give host bridges, switches and devices.
 #include "topo/hwloc_reader.hpp"
 
+#include <fcntl.h>
 #include <hwloc.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +30,8 @@ namespace hocket::topo {
 namespace {
 
 using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
+constexpr std::string_view kRefused = "refused ";  // no Graph's bytes start like that
+
 using Topology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology*)>;
 
 CpuSet to_set(hwloc_const_bitmap_t bitmap) {
@@ -48,6 +57,15 @@ std::string first_line(std::string text) {
 std::string sysfs(const std::string& path) {
   Result<std::string> text = read_small_file(path, 4096);
   return text.ok() ? first_line(std::move(*text)) : std::string();
+}
+
+// hwloc takes enumerators from a file without a look at their range.
+template <class Enum>
+int number_of(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
 }
 
 // Wider domains than the usual four digits occur.
@@ -198,7 +216,7 @@ class Builder {
   void visit_io(hwloc_obj_t object, int parent, int depth) {
     if (object->type == HWLOC_OBJ_BRIDGE) {
       const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = object->attr->bridge;
-      if (bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
+      if (number_of(bridge.upstream_type) == HWLOC_OBJ_BRIDGE_HOST) {
         parent = graph_.add(NodeKind::kHostBridge, parent);
         at(parent).name = fmt::format("{:04x}:{:02x}", static_cast<unsigned>(bridge.downstream.pci.domain),
                                       bridge.downstream.pci.secondary_bus);
@@ -264,7 +282,7 @@ class Builder {
     bool computes = false;
     bool networks = false;
     for (const hwloc_obj_t os : os_devices) {
-      const auto type = os->attr->osdev.type;
+      const int type = number_of(os->attr->osdev.type);
       computes |= type == HWLOC_OBJ_OSDEV_COPROC;
       networks |= type == HWLOC_OBJ_OSDEV_NETWORK || type == HWLOC_OBJ_OSDEV_OPENFABRICS;
     }
@@ -301,7 +319,7 @@ class Builder {
 
   // A network interface on no PCI device (virtio over MMIO, a platform device).
   void visit_os_device(hwloc_obj_t object, int parent) {
-    const auto type = object->attr->osdev.type;
+    const int type = number_of(object->attr->osdev.type);
     if (type != HWLOC_OBJ_OSDEV_NETWORK && type != HWLOC_OBJ_OSDEV_OPENFABRICS) return;
     const int node = graph_.add(NodeKind::kNic, parent);
     if (object->name) at(node).name = object->name;
@@ -315,7 +333,7 @@ class Builder {
     for (const hwloc_obj_t os : os_devices) {
       if (!os->name) continue;
       by_object_[os] = node;
-      switch (os->attr->osdev.type) {
+      switch (number_of(os->attr->osdev.type)) {
         case HWLOC_OBJ_OSDEV_NETWORK: nets.emplace_back(os->name); break;
         case HWLOC_OBJ_OSDEV_OPENFABRICS: verbs.emplace_back(os->name); break;
         case HWLOC_OBJ_OSDEV_GPU:
@@ -416,6 +434,42 @@ Result<Graph> load(Topology topology, std::string_view what, const std::string& 
   return graph;
 }
 
+// hwloc's import ends the process (assert) on a malformed set of CPUs or nodes. Looking before gives a line number.
+// "0x000000ff,0x00000001", "0xf...f,0x00000000" (all above), "" and "0x0" are what hwloc writes.
+bool is_set(std::string_view value) {
+  if (value.size() > CpuSet::kLimit) return false;
+  constexpr std::string_view kAllAbove = "0xf...f";
+  if (value.empty() || value == kAllAbove) return true;
+  if (value.starts_with(kAllAbove)) {
+    value.remove_prefix(kAllAbove.size());
+    if (!value.starts_with(',')) return false;
+    value.remove_prefix(1);
+  }
+  for (;;) {
+    const auto comma = value.find(',');
+    std::string_view group = value.substr(0, comma);
+    if (group.starts_with("0x")) group.remove_prefix(2);
+    const bool last = comma == std::string_view::npos;
+    // hwloc leaves out a group of zeros between others.
+    if (group.size() > 8 || (group.empty() && last)) return false;
+    if (group.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) return false;
+    if (last) return true;
+    value.remove_prefix(comma + 1);
+  }
+}
+
+// The first set attribute that is no set, as it stands in the file; "" if there is none.
+std::string_view first_bad_set(std::string_view text) {
+  constexpr std::string_view kSet = "set=\"";  // cpuset, nodeset, complete_cpuset …
+  for (auto at = text.find(kSet); at != std::string_view::npos; at = text.find(kSet, at + 1)) {
+    const auto begin = at + kSet.size();
+    const auto end = text.find('"', begin);
+    if (end == std::string_view::npos) return text.substr(at, 40);
+    if (!is_set(text.substr(begin, end - begin))) return text.substr(at, std::min<std::size_t>(end - at + 1, 80));
+  }
+  return {};
+}
+
 #if HWLOC_API_VERSION < 0x00030000
 void replace_all(std::string* text, std::string_view from, std::string_view to) {
   for (auto at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size()))
@@ -438,6 +492,90 @@ void to_hwloc2(std::string* text) {
   }
 }
 #endif
+
+Result<Graph> import_xml(const std::string& text, const std::string& sysfs_root) {
+  Topology topology = new_topology();
+  if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
+  if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), static_cast<int>(text.size()) + 1) != 0)
+    return error(Code::kInvalidArgument, "hwloc rejects this XML");
+  return load(std::move(topology), "hwloc xml", sysfs_root, !sysfs_root.empty());
+}
+
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+// Everything the child writes until it ends; an error if it is silent for `timeout_ms`.
+Result<std::string> read_all(int fd, int timeout_ms) {
+  std::string bytes;
+  char buffer[1 << 16];
+  for (;;) {
+    pollfd ready{fd, POLLIN, 0};
+    const int events = ::poll(&ready, 1, timeout_ms);
+    if (events < 0 && errno == EINTR) continue;
+    if (events == 0)
+      return error(Code::kInvalidArgument, "hwloc is not done with this XML after {} s", timeout_ms / 1000);
+    const ssize_t got = events < 0 ? -1 : ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(Code::kSystem, errno, "read from the process that imports it");
+    if (got == 0) return bytes;
+    bytes.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+// Runs `make` in a child process and takes its Graph as bytes.
+//
+// hwloc trusts its XML: a set that is missing or a number that is too large ends the program that imports it. A file
+// that somebody pasted must not end a caller of ours, so only the child is lost.
+template <class Make>
+Result<Graph> in_child(Make make) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(Code::kSystem, errno, "pipe");
+  const pid_t child = ::fork();
+  if (child < 0) {
+    const int number = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return system_error(Code::kSystem, number, "fork");
+  }
+  if (child == 0) {
+    // The caller's handlers and its stderr are not the child's business; a crash leaves no core file.
+    for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL}) ::signal(signal, SIG_DFL);
+    const rlimit no_core{0, 0};
+    (void)::setrlimit(RLIMIT_CORE, &no_core);
+    if (const int null = ::open("/dev/null", O_WRONLY); null >= 0) (void)::dup2(null, STDERR_FILENO);
+    const Result<Graph> graph = make();
+    if (graph.ok()) {
+      write_all(ends[1], graph->to_bytes());
+    } else {
+      write_all(ends[1], kRefused);
+      write_all(ends[1], graph.status().text());
+    }
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  const Result<std::string> answer = read_all(ends[0], 30'000);
+  ::close(ends[0]);
+  if (!answer.ok()) ::kill(child, SIGKILL);
+  int state = 0;
+  pid_t waited = 0;
+  do waited = ::waitpid(child, &state, 0);
+  while (waited < 0 && errno == EINTR);
+  if (!answer.ok()) return answer.status();
+  if (answer->starts_with(kRefused)) return Status(Code::kInvalidArgument, answer->substr(kRefused.size()));
+  if (answer->empty()) {
+    // A caller that reaps every child itself leaves us no state to read.
+    return waited == child && WIFSIGNALED(state)
+               ? error(Code::kInvalidArgument, "damaged: hwloc's import of it ended with signal {}", WTERMSIG(state))
+               : error(Code::kInvalidArgument, "damaged: hwloc's import of it ended with no answer");
+  }
+  return Graph::from_bytes(*answer);
+}
 
 // What is left when hwloc fails: the CPUs, nothing about caches and memory.
 Graph flat_machine(const CpuBudget& cpus) {
@@ -513,15 +651,15 @@ Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& s
   HOCKET_ASSIGN(std::string text, read_small_file(path, 64 << 20));
   if (text.find('\0') != std::string::npos || text.find("<topology") == std::string::npos)
     return error(Code::kInvalidArgument, "{}: no hwloc XML (there is no <topology> element)", path);
+  if (const std::string_view bad = first_bad_set(text); !bad.empty()) {
+    const auto line = 1 + std::count(text.cbegin(), text.cbegin() + (bad.data() - text.data()), '\n');
+    return error(Code::kInvalidArgument, "{}:{}: '{}' is no set of CPUs or nodes", path, line, bad);
+  }
 #if HWLOC_API_VERSION < 0x00030000
   if (text.find("<topology version=\"3.0\"") != std::string::npos) to_hwloc2(&text);
 #endif
-  Topology topology = new_topology();
-  if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
-  if (hwloc_topology_set_xmlbuffer(topology.get(), text.c_str(), static_cast<int>(text.size()) + 1) != 0)
-    return error(Code::kInvalidArgument, "{}: hwloc rejects this XML", path);
-  Result<Graph> graph = load(std::move(topology), "hwloc xml", sysfs_root, !sysfs_root.empty());
-  if (!graph.ok()) return error(Code::kInvalidArgument, "{}: {}", path, graph.status().text());
+  Result<Graph> graph = in_child([&text, &sysfs_root] { return import_xml(text, sysfs_root); });
+  if (!graph.ok()) return error(graph.status().code(), "{}: {}", path, graph.status().text());
   graph->source = "hwloc xml " + path;
   return graph;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "topo/hwloc_reader.hpp"
 #include "unit/topo_files.hpp"
@@ -270,6 +271,46 @@ TEST(HwlocXml, CutFilesNeverCrash) {
   for (std::size_t length = 0; length < whole.size(); length += 97) {
     const Result<Graph> graph = graph_from_hwloc_xml(tree.write("/cut.xml", whole.substr(0, length)));
     EXPECT_TRUE(!graph.ok() || graph->check().ok()) << length;
+  }
+}
+
+TEST(HwlocXml, BadSetIsNamedWithItsLine) {
+  std::string text = xml_machine("");
+  text.replace(text.find("0x0000000f"), 10, "0x00zz000f");
+  TemporaryTree tree;
+  const std::string path = tree.write("/x.xml", text);
+  const Result<Graph> graph = graph_from_hwloc_xml(path);
+  EXPECT_NE(graph.status().text().find(path + ":4: 'set=\"0x00zz000f\"'"), std::string_view::npos)
+      << graph.status().text();
+}
+
+// hwloc 2.9 reads through a null pointer here; the caller must see an error and live.
+TEST(HwlocXml, FileThatCrashesHwlocIsAnError) {
+  std::string text = xml_machine("");
+  const std::string core = "<object type=\"Core\" os_index=\"1\"";
+  text.replace(text.find(core), core.size() + 48, core + " ");
+  TemporaryTree tree;
+  const Result<Graph> graph = graph_from_hwloc_xml(tree.write("/x.xml", text));
+  EXPECT_EQ(graph.status().code(), Code::kInvalidArgument) << graph.status().to_string();
+}
+
+TEST(HwlocXml, RandomDamageNeverCrashes) {
+  constexpr unsigned kSeed = 5;
+  std::mt19937 random(kSeed);
+  const std::string whole = xml_machine(usual_io());
+  TemporaryTree tree;
+  for (int round = 0; round < 100; ++round) {
+    std::string text = whole;
+    for (unsigned changes = 1 + random() % 4; changes > 0; --changes) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0: text[at] = static_cast<char>(32 + random() % 90); break;
+        case 1: text.erase(at, 1 + random() % 40); break;
+        default: text.insert(at, text.substr(random() % text.size(), random() % 100));
+      }
+    }
+    const Result<Graph> graph = graph_from_hwloc_xml(tree.write("/x.xml", text));
+    EXPECT_TRUE(!graph.ok() || graph->check().ok()) << "seed " << kSeed << " round " << round;
   }
 }
 
