@@ -181,6 +181,7 @@ class SymbolicLane {
       fail("sends transfer {} of channel {} to rank {} but has seen only {} credits: more than {} would be in flight",
            c.sent, id, peer, c.seen_credit, run_->options.slots);
     ++c.sent;
+    if (!uncovered_.empty()) cover(id, peer);
     for (int kind = 0; kind < 2; ++kind)
       if ((step.grant & (1 << kind)) != 0 && c.data_grant_call[kind] != call_) {
         c.data_grant_call[kind] = call_;
@@ -278,10 +279,13 @@ class SymbolicLane {
   /// At the lane's end.
   void check_end() {
     if (posted_ && !puts_.idle()) fail("the lane ends while its posted puts may still read their sources");
+    if (!uncovered_.empty())
+      fail("a put into the buffer of rank {} is not followed by a signal", uncovered_.front().peer);
   }
   void reset(int threads) {
     nic_ = threads + thread_;
     puts_.clear();
+    uncovered_.clear();
     done = true;
     queued = false;
   }
@@ -298,6 +302,12 @@ class SymbolicLane {
     Slot* slot = nullptr;
     std::int32_t tag = 0;
     int owner = 0;  ///< rank of a buffer
+  };
+  struct Uncovered {
+    Element* first;
+    std::uint64_t length;
+    std::uint16_t channel;
+    std::int32_t peer;
   };
 
   void note() {
@@ -318,6 +328,19 @@ class SymbolicLane {
     if (posted_ && peer != rank_) snapshot[nic_] = std::max(snapshot[nic_], puts_.complete_at(id, peer));
     c.data_number[number % kSnapshots] = number;
     ++clock[thread_];
+  }
+
+  /// A signal of this channel follows: what was put into the peer's buffers through it is written now.
+  void cover(std::uint16_t id, std::int32_t peer) {
+    const std::int32_t now = run_->clock(thread_)[thread_];
+    std::erase_if(uncovered_, [&](const Uncovered& put) {
+      if (put.channel != id || put.peer != peer) return false;
+      for (std::uint64_t e = 0; e < put.length; ++e) {
+        put.first[e].write_thread = static_cast<std::uint16_t>(thread_);
+        put.first[e].write_clock = now;
+      }
+      return true;
+    });
   }
 
   void refresh() {
@@ -591,9 +614,11 @@ class SymbolicLane {
  private:
   bool write_memory(Access& a) {
     const std::int32_t* clock = run_->clock(thread_);
+    // A put to a peer's buffer is there for whoever sees the channel's next signal, and for nobody else before.
     const bool put = posted_ && a.owner != rank_;
     const int thread = put ? nic_ : thread_;
-    const std::int32_t at = put ? posted_number_ : clock[thread_];
+    const std::int32_t at = put ? INT32_MAX : clock[thread_];
+    if (put) uncovered_.push_back({a.first, length_, a.at.channel, a.at.peer});
     for (std::uint64_t e = 0; e < length_; ++e) {
       Element& x = a.first[e];
       if (x.write_clock > clock[x.write_thread]) {
@@ -638,6 +663,7 @@ class SymbolicLane {
   std::vector<Access> destinations_;
   std::vector<Value> values_;
   std::int32_t posted_number_ = 0;
+  std::vector<Uncovered> uncovered_;  // posted into peers' buffers, and no signal of the channel since
   int read_thread_ = 0;
   std::int32_t read_clock_ = 0;
 };
