@@ -26,6 +26,7 @@
 #include "algorithms/bind.hpp"
 #include "algorithms/ends.hpp"
 #include "algorithms/plan.hpp"
+#include "algorithms/protocol.hpp"
 #include "hocket/status.hpp"
 
 namespace hocket {
@@ -90,13 +91,13 @@ struct CheckCall {
   std::vector<std::uint8_t>* ran = nullptr;  ///< coverage: 1 for each step that ran, [plans->steps()]
 };
 
-enum class Protocol : std::uint8_t { kBulk, kPacket };
 enum class Order : std::uint8_t { kForward, kBackward, kShuffled };
 
 struct CheckOptions {
   int slots = 2;
-  Protocol protocol = Protocol::kBulk;  ///< kPacket: a wait for a slot orders only what the sender did up to its Move
-  bool posted = false;                  ///< Moves with a remote destination return before their sources were read
+  /// kPacket: a wait for a slot orders only what the sender did up to its Move. kFirstLine orders as kBulk does.
+  Protocol protocol = Protocol::kBulk;
+  bool posted = false;  ///< Moves with a remote destination return before their sources were read
   Order order = Order::kForward;
   std::uint64_t seed = 1;
   int resident = 0;  ///< only the first that many unfinished lanes of a rank run; 0: all
