@@ -95,7 +95,7 @@ void print_proof(const Proof& proof, int n) {
     }
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -110,14 +110,14 @@ void print_json(const Plan& plan, const Proof* proof) {
       "{{\"collective\": {}, \"algorithm\": {}, \"world\": {}, \"rank\": {}, \"root\": {}, \"channels\": {}, "
       "\"pieces\": {}, "
       "\"work_entries\": {}, \"lanes\": [",
-      quoted(to_string(h.collective)), quoted(plan.algorithm()), h.world, h.rank, h.root, h.channels, h.pieces,
-      h.work_entries);
+      json_string(to_string(h.collective)), json_string(plan.algorithm()), h.world, h.rank, h.root, h.channels,
+      h.pieces, h.work_entries);
   const PlanView view = plan.view();
   for (std::size_t l = 0; l < plan.lanes.size(); ++l) {
     const LaneProgram& lane = plan.lanes[l];
     fmt::print("{}{{\"part\": {}, \"parts\": {}, \"steps\": [", l == 0 ? "" : ", ", lane.part, lane.parts);
     for (std::uint32_t at = 0; at < lane.count; ++at)
-      fmt::print("{}{}", at == 0 ? "" : ", ", quoted(step_text(view, lane, at)));
+      fmt::print("{}{}", at == 0 ? "" : ", ", json_string(step_text(view, lane, at)));
     fmt::print("]}}");
   }
   fmt::print("]");
