@@ -27,6 +27,10 @@
 #include "hocket/types.hpp"
 
 namespace hocket {
+struct CommunicatorState;  // the inside: core/communicator_state.hpp
+}
+
+namespace hocket [[gnu::visibility("default")]] {
 
 class Engine;
 
@@ -50,7 +54,7 @@ class Stream {
   /// True when nothing is queued or running.
   bool idle() const;
 
-  struct State;
+  struct [[gnu::visibility("hidden")]] State;
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
@@ -58,7 +62,6 @@ class Stream {
 };
 
 class PendingCommunicator;
-struct CommunicatorState;
 
 /// What one rank holds of a communicator. Movable; the destructor finalizes without waiting for anybody.
 class Communicator {
@@ -188,7 +191,7 @@ class PendingCommunicator {
   /// wait() returns kAborted at once; an exchange that is running is left to end by itself. Any thread.
   void abort();
 
-  struct State;
+  struct [[gnu::visibility("hidden")]] State;
   explicit PendingCommunicator(std::shared_ptr<State> state);
 
  private:

@@ -13,7 +13,7 @@
 #include "hocket/log.hpp"
 #include "hocket/status.hpp"
 
-namespace hocket {
+namespace hocket [[gnu::visibility("default")]] {
 
 /// The settings of one communicator.
 ///

@@ -7,12 +7,13 @@
 #include <string_view>
 #include <type_traits>
 
-namespace hocket {
+namespace hocket [[gnu::visibility("default")]] {
 
 /// A member of a communicator, 0 .. size - 1.
 using Rank = int;
 
-/// Element types. 16-bit floating types are passed as their bits (std::uint16_t storage) in typed calls: see Bfloat16, Half.
+/// Element types. 16-bit floating types are passed as their bits (std::uint16_t storage) in typed calls: see Bfloat16,
+/// Half.
 enum class DataType : std::uint8_t { kFloat32, kFloat64, kBfloat16, kFloat16, kInt32, kInt64 };
 inline constexpr int kDataTypeCount = 6;
 

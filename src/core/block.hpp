@@ -3,6 +3,7 @@
 //
 //   BlockHeader            who I am, doorbell, error record, live state
 //   CallRecord ring x 2    collectives and point-to-point calls: the call board and the flight recorder in one
+//   ErrorRecord            per rank: how the communicator ended, as that rank tells it
 //   MeetingPage            where survivors of a failure meet (core/membership.cpp)
 //   CreditLine, GrantLine  per (channel id, peer) that I send on: written by the receiver
 //   DataLine               per (channel id, peer) that I receive on, S of them: written by the sender
@@ -70,16 +71,16 @@ constexpr std::uint32_t packet_flag(std::uint64_t q) { return static_cast<std::u
 /// Transfer q's slot will next hold q + slots: must its lines be wiped first, so that no stale flag can look fresh?
 constexpr bool packet_wipe(std::uint64_t q, std::uint64_t slots) { return (q >> 31) != ((q + slots) >> 31); }
 
-/// How the communicator ended. Claimed once, by whichever rank is first to write; then everybody reads it.
+/// How the communicator ended, as one rank tells another. A block has one for each rank that may write it, so nobody has to
+/// claim it and a writer that dies in the middle harms no one. `published` is stored last (release), then `errors` below.
 struct alignas(kCacheLine) ErrorRecord {
-  static constexpr std::uint32_t kNone = 0, kWriting = 1, kPublished = 2;
-  std::atomic<std::uint32_t> state;
   std::uint32_t code;
-  std::int32_t from;         ///< the rank that found it
-  std::int32_t lost_rank;    ///< the rank that is lost, or -1
-  std::uint64_t call_number;
+  std::int32_t lost_rank;  ///< the rank that is lost, or -1
   char text[1000];
+  std::atomic<std::uint64_t> closed;     ///< not 0: that rank is done with this block and will never touch it again
+  std::atomic<std::uint64_t> published;
 };
+static_assert(sizeof(ErrorRecord) == 1024);
 
 /// One call, in words of relaxed atomics: readable at any time, also from outside. Valid if `number` was the same before and
 /// after reading and not 0.
@@ -131,14 +132,14 @@ struct alignas(kCacheLine) BlockHeader {
   char host_name[64];
   Doorbell doorbell;
   LiveState live;
-  ErrorRecord error;
+  alignas(kCacheLine) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
 };
 inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 
 /// Where the parts of a block are. A pure function of its arguments.
 struct BlockLayout {
   std::uint64_t size, slots, slot_bytes, records;
-  std::uint64_t records_at, point_to_point_at, meeting_at, credits_at, grants_at, data_at, packets_at, slots_at, boards_at, bytes;
+  std::uint64_t records_at, point_to_point_at, errors_at, meeting_at, credits_at, grants_at, data_at, packets_at, slots_at, boards_at, bytes;
 
   static constexpr std::uint64_t page(std::uint64_t n) { return (n + 4095) & ~std::uint64_t{4095}; }
 
@@ -147,7 +148,8 @@ struct BlockLayout {
     const std::uint64_t ends = kChannelIds * size;
     records_at = page(sizeof(BlockHeader));
     point_to_point_at = page(records_at + records * sizeof(CallRecord));
-    meeting_at = page(point_to_point_at + records * sizeof(CallRecord));
+    errors_at = page(point_to_point_at + records * sizeof(CallRecord));
+    meeting_at = page(errors_at + size * sizeof(ErrorRecord));
     credits_at = page(meeting_at + sizeof(MeetingPage));
     grants_at = page(credits_at + ends * sizeof(CreditLine));
     data_at = page(grants_at + ends * slots * sizeof(GrantLine));
@@ -160,6 +162,7 @@ struct BlockLayout {
   constexpr std::uint64_t end_index(int channel, int peer) const {
     return static_cast<std::uint64_t>(channel) * size + static_cast<std::uint64_t>(peer);
   }
+  constexpr std::uint64_t error(int from) const { return errors_at + static_cast<std::uint64_t>(from) * sizeof(ErrorRecord); }
   constexpr std::uint64_t credit(int channel, int peer) const { return credits_at + end_index(channel, peer) * sizeof(CreditLine); }
   constexpr std::uint64_t grant(int channel, int peer) const {
     return grants_at + end_index(channel, peer) * slots * sizeof(GrantLine);

@@ -70,6 +70,12 @@ Progress Executor::turn() {
   return Progress::kWaiting;
 }
 
+bool Executor::driving() const {
+  for (const ProxyQueue* proxy : channels_.proxies())
+    if (!proxy->idle()) return true;
+  return false;
+}
+
 WaitingOn Executor::waiting() const {
   const auto based = [this](WaitingOn w) {
     w.channel = static_cast<std::uint16_t>(w.channel + call_->channel_base);

@@ -31,6 +31,8 @@ class Executor {
   /// Advance all lanes as far as they go. `moved()` says whether any step was done.
   Progress turn();
   bool moved() const { return moved_; }
+  /// Something is on its way that only moves when turn() is called.
+  bool driving() const;
 
   /// What the first unfinished lane waits for, in communicator channel ids; peer -1: nothing in particular.
   WaitingOn waiting() const;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/call.hpp"
+
+#include <algorithm>
+
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+  h *= 0xff51afd7ed558ccdull;
+  return h ^ (h >> 32);
+}
+
+std::uint8_t index_of(const Algorithm* algorithm) { return static_cast<std::uint8_t>(algorithm - algorithms().data()); }
+
+bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
+}
+
+}  // namespace
+
+std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const World& world, Rank rank) {
+  Collective collective = key.collective;
+  std::uint64_t from = 0, to = 0, algorithm = index_of(choice.algorithm);
+  if (collective == Collective::kSend || collective == Collective::kReceive) {
+    // Both sides of a message must have one descriptor.
+    const bool sends = collective == Collective::kSend;
+    from = static_cast<std::uint64_t>(sends ? rank : key.root);
+    to = static_cast<std::uint64_t>(sends ? key.root : rank);
+    collective = Collective::kSend;
+    algorithm = 0;
+  } else {
+    from = static_cast<std::uint64_t>(static_cast<std::int64_t>(key.root));
+  }
+  std::uint64_t h = 0x686f636b6574;
+  for (const std::uint64_t v :
+       {static_cast<std::uint64_t>(collective), key.count, static_cast<std::uint64_t>(key.type),
+        reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, from, to, algorithm,
+        static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes), choice.tile_bytes,
+        static_cast<std::uint64_t>(choice.tiles_per_round), world.slots, static_cast<std::uint64_t>(key.symmetric)})
+    h = mix(h, v);
+  return h == 0 ? 1 : h;
+}
+
+std::uint64_t pack_what(const CallKey& key, const Choice& choice) {
+  const std::uint64_t fields[] = {static_cast<std::uint64_t>(key.collective),
+                                  static_cast<std::uint64_t>(key.type),
+                                  static_cast<std::uint64_t>(key.op),
+                                  static_cast<std::uint64_t>(CallState::kRunning),
+                                  index_of(choice.algorithm),
+                                  static_cast<std::uint64_t>(choice.protocol),
+                                  static_cast<std::uint64_t>(choice.lanes),
+                                  0};
+  std::uint64_t what = 0;
+  for (int i = 0; i < 8; ++i) what |= (fields[i] & 0xff) << (8 * i);
+  return what;
+}
+
+std::uint64_t pack_root_tile(const CallKey& key, const Choice& choice) {
+  const std::uint64_t tile = std::min<std::uint64_t>(choice.tile_bytes, 0xffffffffu);
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) | (tile << 32);
+}
+
+bool read_record(const CallRecord* ring, std::uint64_t records, std::uint64_t number, RecordedCall* call) {
+  const CallRecord& r = ring[number % records];
+  if (r.number.load(std::memory_order_acquire) != number + 1) return false;  // pairs with write_record
+  call->number = number;
+  call->hash = r.hash.load(std::memory_order_relaxed);
+  call->count = r.count.load(std::memory_order_relaxed);
+  const std::uint64_t what = r.what.load(std::memory_order_relaxed);
+  const std::uint64_t root_tile = r.root_tile.load(std::memory_order_relaxed);
+  // Still the same record: the loads above must not sink below this one.
+  if (r.number.load(std::memory_order_acquire) != number + 1) return false;
+  const auto field = [what](int i) { return static_cast<std::uint8_t>(what >> (8 * i)); };
+  if (field(0) >= kCollectiveCount || field(1) >= kDataTypeCount || field(2) >= kReduceOpCount || field(3) > 2 ||
+      field(4) >= algorithms().size() || field(5) >= kProtocolCount)
+    return false;
+  call->collective = static_cast<Collective>(field(0));
+  call->type = static_cast<DataType>(field(1));
+  call->op = static_cast<ReduceOp>(field(2));
+  call->state = static_cast<CallState>(field(3));
+  call->algorithm = field(4);
+  call->protocol = static_cast<Protocol>(field(5));
+  call->lanes = field(6);
+  call->root = static_cast<std::int32_t>(root_tile & 0xffffffffu);
+  call->tile_bytes = static_cast<std::uint32_t>(root_tile >> 32);
+  return true;
+}
+
+void write_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, const ReadyCall& call) {
+  CallRecord& r = ring[number % records];
+  r.number.store(0, std::memory_order_relaxed);
+  // A reader that still sees the old number may see new fields: it looks at the number again afterwards, and release
+  // stores of the fields keep that look from seeing the old one.
+  r.hash.store(call.bound.hash, std::memory_order_release);
+  r.count.store(call.key.count, std::memory_order_release);
+  r.what.store(call.record_what, std::memory_order_release);
+  r.root_tile.store(call.record_root_tile, std::memory_order_release);
+  r.number.store(number + 1, std::memory_order_release);  // pairs with read_record
+}
+
+void end_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, CallState state) {
+  CallRecord& r = ring[number % records];
+  const std::uint64_t what = r.what.load(std::memory_order_relaxed);
+  r.what.store((what & ~(std::uint64_t{0xff} << 24)) | (static_cast<std::uint64_t>(state) << 24), std::memory_order_release);
+}
+
+std::string to_text(const RecordedCall& call) {
+  std::string text = fmt::format("{} #{}", to_string(call.collective), call.number);
+  switch (call.collective) {
+    case Collective::kBarrier: return text;
+    case Collective::kSend: text += fmt::format(" to rank {}", call.root); break;
+    case Collective::kReceive: text += fmt::format(" from rank {}", call.root); break;
+    case Collective::kBroadcast:
+    case Collective::kReduce: text += fmt::format(" with root {}", call.root); break;
+    default: break;
+  }
+  text += fmt::format(" of {} {}", call.count, to_string(call.type));
+  if (reduces(call.collective)) text += fmt::format(", {}", to_string(call.op));
+  return text + fmt::format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
+}
+
+}  // namespace hocket

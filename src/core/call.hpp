@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/call.hpp: what a call is (its descriptor, which must be equal on all its ranks), and a call made ready to run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "algorithms/select.hpp"
+#include "core/block.hpp"
+#include "exec/executor.hpp"
+#include "hocket/types.hpp"
+
+namespace hocket {
+
+/// What the caller asked for. Everything but the addresses.
+struct CallKey {
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  bool symmetric = false;     ///< buffers in mem_alloc memory
+  Rank root = -1;             ///< the other rank for send and receive
+  std::uint64_t count = 0;
+  friend bool operator==(const CallKey&, const CallKey&) = default;
+};
+
+/// A plan of this rank and what its runs need besides.
+struct ReadyPlan {
+  Plan plan;
+  std::vector<Drain> drains;  ///< channels to peers from which the plan hears nothing
+};
+
+/// A call that can be started: cached by its key, so that a repeated call costs a comparison.
+struct ReadyCall {
+  CallKey key;
+  Choice choice;
+  const ReadyPlan* plan = nullptr;
+  BoundCall bound;            ///< addresses are filled in per call
+  std::uint64_t record_what = 0;
+  std::uint64_t record_root_tile = 0;
+};
+
+/// The hash that must be equal on all ranks of a call (on both of a message): everything that decides what moves where.
+std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const World& world, Rank rank);
+
+/// The state of a recorded call.
+enum class CallState : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2 };
+
+/// A call as its record tells it, for messages and `hocket ps`.
+struct RecordedCall {
+  std::uint64_t number = 0;
+  std::uint64_t hash = 0;
+  std::uint64_t count = 0;
+  Collective collective = Collective::kBarrier;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  CallState state = CallState::kRunning;
+  Protocol protocol = Protocol::kBulk;
+  std::uint8_t algorithm = 0;  ///< index into algorithms()
+  int lanes = 1;
+  std::int32_t root = -1;
+  std::uint32_t tile_bytes = 0;
+};
+
+std::uint64_t pack_what(const CallKey& key, const Choice& choice);
+std::uint64_t pack_root_tile(const CallKey& key, const Choice& choice);
+/// Call `number` of a ring of records; false if it is not there (not entered, overwritten, or torn).
+bool read_record(const CallRecord* ring, std::uint64_t records, std::uint64_t number, RecordedCall* call);
+void write_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, const ReadyCall& call);
+void end_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, CallState state);
+
+/// "all_reduce #17 of 1024 float32, sum, by two_shot (bulk, tile 65536)".
+std::string to_text(const RecordedCall& call);
+
+}  // namespace hocket

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/communicator.cpp: the public calls. Each one checks its arguments, takes its turn on the communicator, gets the call made
+// ready (core/prepare.cpp) and runs it (core/run.cpp), or queues it on a stream (core/stream.cpp).
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+#include "core/communicator_state.hpp"
+#include "core/launch.hpp"
+#include "core/log.hpp"
+#include "core/status.hpp"
+#include "core/stream.hpp"
+
+namespace hocket {
+namespace {
+
+/// What a call reads and writes, for checks that all collectives share.
+struct Arguments {
+  CallKey key;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::uint64_t input_chunks = 0;      ///< buffer sizes in counts
+  std::uint64_t output_chunks = 0;
+  std::int64_t in_place_chunk = -1;    ///< input may be output + this * count; -1: never in place
+  std::int64_t in_place_output = -1;   ///< output may be input + this * count
+};
+
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
+
+std::size_t element(const Arguments& a) { return size_of(a.key.type); }
+
+Status check(const CommunicatorState* s, const Arguments& a) {
+  const std::string_view name = to_string(a.key.collective);
+  if (s == nullptr) return error(Code::kInvalidArgument, "{} on a communicator that was moved from or is empty", name);
+  if (s->engine->forked())
+    return error(Code::kUnsupported, "{} in a forked child: the communicator belongs to its parent, which may go on", name);
+  if (s->finalized.load(std::memory_order_relaxed)) return error(Code::kInvalidArgument, "{} after finalize", name);
+  if (element(a) == 0) return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
+  if (static_cast<int>(a.key.op) >= kReduceOpCount)
+    return error(Code::kInvalidArgument, "{}: {} is no reduction", name, static_cast<int>(a.key.op));
+  const bool rooted = a.key.collective == Collective::kBroadcast || a.key.collective == Collective::kReduce ||
+                      a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive;
+  if (rooted && (a.key.root < 0 || a.key.root >= s->size))
+    return error(Code::kInvalidArgument, "{}: rank {} of a communicator of {}", name, a.key.root, s->size);
+  if ((a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive) && a.key.root == s->rank)
+    return error(Code::kInvalidArgument, "{}: rank {} is this rank itself", name, a.key.root);
+  if (a.key.count > kMostElements / static_cast<std::uint64_t>(s->size))
+    return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, a.key.count, s->size);
+  if (a.key.count == 0) return {};
+  if (a.input_chunks != 0 && a.input == nullptr) return error(Code::kInvalidArgument, "{}: input is null", name);
+  if (a.output_chunks != 0 && a.output == nullptr) return error(Code::kInvalidArgument, "{}: output is null", name);
+  if (a.input_chunks == 0 || a.output_chunks == 0) return {};
+  const auto in = reinterpret_cast<std::uintptr_t>(a.input), out = reinterpret_cast<std::uintptr_t>(a.output);
+  const std::uint64_t chunk = a.key.count * element(a);
+  if (in + a.input_chunks * chunk <= out || out + a.output_chunks * chunk <= in) return {};
+  if (a.in_place_chunk >= 0 && in == out + static_cast<std::uint64_t>(a.in_place_chunk) * chunk) return {};
+  if (a.in_place_output >= 0 && out == in + static_cast<std::uint64_t>(a.in_place_output) * chunk) return {};
+  return error(Code::kInvalidArgument, "{}: input and output overlap, and this is not in place as {} has it", name, name);
+}
+
+Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& a, Stream* stream) {
+  HOCKET_TRY(check(state.get(), a));
+  CommunicatorState& s = *state;
+  const std::uint64_t chunk = a.key.count * element(a);
+  const std::size_t input_bytes = a.input_chunks * chunk, output_bytes = a.output_chunks * chunk;
+  if (stream != nullptr) {
+    if (!stream->state()) return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(a.key.collective));
+    return enqueue(stream->state(), {state, a.key, a.input, a.output, input_bytes, output_bytes, 0});
+  }
+  const std::uint64_t ticket = s.turnstile.take();
+  if (!s.turnstile.is_next(ticket)) s.turnstile.wait(ticket);
+  CallKey key = a.key;
+  if (s.had_symmetric.load(std::memory_order_relaxed) && a.key.count != 0)
+    key.symmetric = s.is_symmetric(a.input, input_bytes, a.output, output_bytes);
+  Status status;
+  if (auto ready = s.prepare(key); ready.ok()) [[likely]] {
+    status = s.run(**ready, a.input, a.output);
+  } else {
+    status = s.check_ended() ? s.end_error() : ready.status();
+  }
+  if (s.turnstile.leave(ticket)) s.engine->progress().wake();
+  return status;
+}
+
+Status call(const std::shared_ptr<CommunicatorState>& state, Collective collective, const void* input, void* output,
+            std::size_t count, DataType type, ReduceOp op, Rank root, Stream* stream) {
+  Arguments a;
+  a.key = {collective, type, op, false, root, count};
+  a.input = input;
+  a.output = output;
+  const auto n = static_cast<std::uint64_t>(state ? state->size : 1);
+  const Rank rank = state ? state->rank : 0;
+  switch (collective) {
+    case Collective::kAllReduce: a.input_chunks = a.output_chunks = 1, a.in_place_chunk = 0; break;
+    case Collective::kAllGather: a.input_chunks = 1, a.output_chunks = n, a.in_place_chunk = rank; break;
+    case Collective::kReduceScatter: a.input_chunks = n, a.output_chunks = 1, a.in_place_output = rank; break;
+    case Collective::kAllToAll: a.input_chunks = a.output_chunks = n; break;
+    case Collective::kBroadcast: a.input_chunks = rank == root, a.output_chunks = 1, a.in_place_chunk = 0; break;
+    case Collective::kReduce: a.input_chunks = 1, a.output_chunks = rank == root, a.in_place_chunk = 0; break;
+    case Collective::kBarrier: break;
+    case Collective::kSend: a.input_chunks = 1; break;
+    case Collective::kReceive: a.output_chunks = 1; break;
+  }
+  return submit(state, a, stream);
+}
+
+constexpr ReduceOp kNoOp = ReduceOp::kSum;
+
+}  // namespace
+
+Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Rank Communicator::rank() const noexcept { return state_ ? state_->rank : -1; }
+int Communicator::size() const noexcept { return state_ ? state_->size : 0; }
+
+const Settings& Communicator::settings() const noexcept {
+  static const Settings* const none = new Settings();
+  return state_ ? state_->settings : *none;
+}
+
+Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
+  return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, nullptr);
+}
+Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type) {
+  return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, nullptr);
+}
+Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
+  return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, nullptr);
+}
+Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type) {
+  return call(state_, Collective::kAllToAll, input, output, count, type, kNoOp, -1, nullptr);
+}
+Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root) {
+  return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, nullptr);
+}
+Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root) {
+  return call(state_, Collective::kReduce, input, output, count, type, op, root, nullptr);
+}
+Status Communicator::barrier() {
+  return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, nullptr);
+}
+Status Communicator::send(const void* input, std::size_t count, DataType type, Rank to) {
+  return call(state_, Collective::kSend, input, nullptr, count, type, kNoOp, to, nullptr);
+}
+Status Communicator::receive(void* output, std::size_t count, DataType type, Rank from) {
+  return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, nullptr);
+}
+
+Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream) {
+  return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, &stream);
+}
+Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
+  return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, &stream);
+}
+Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+                                    Stream& stream) {
+  return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, &stream);
+}
+Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
+  return call(state_, Collective::kAllToAll, input, output, count, type, kNoOp, -1, &stream);
+}
+Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream) {
+  return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, &stream);
+}
+Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root,
+                            Stream& stream) {
+  return call(state_, Collective::kReduce, input, output, count, type, op, root, &stream);
+}
+Status Communicator::barrier(Stream& stream) {
+  return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, &stream);
+}
+Status Communicator::send(const void* input, std::size_t count, DataType type, Rank to, Stream& stream) {
+  return call(state_, Collective::kSend, input, nullptr, count, type, kNoOp, to, &stream);
+}
+Status Communicator::receive(void* output, std::size_t count, DataType type, Rank from, Stream& stream) {
+  return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, &stream);
+}
+
+void Communicator::abort(std::string_view reason) {
+  if (!state_ || state_->engine->forked()) return;
+  state_->fail(Code::kAborted, fmt::format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
+  // A call of this rank that sleeps must notice, too.
+  ring(state_->engine->arena().header(), state_->block().doorbell);
+  state_->engine->progress().wake();
+}
+
+Status Communicator::finalize() {
+  if (!state_) return error(Code::kInvalidArgument, "finalize of a communicator that was moved from");
+  CommunicatorState& s = *state_;
+  if (s.engine->forked()) return error(Code::kUnsupported, "finalize in a forked child: the communicator belongs to its parent");
+  if (s.finalized.exchange(true)) return error(Code::kInvalidArgument, "finalize was called before");
+  const std::uint64_t ticket = s.turnstile.take();
+  s.turnstile.wait(ticket);
+  if (s.turnstile.leave(ticket)) s.engine->progress().wake();
+  return async_error();
+}
+
+Status Communicator::async_error() const {
+  if (!state_) return error(Code::kInvalidArgument, "async_error of a communicator that was moved from");
+  if (state_->engine->forked()) return error(Code::kUnsupported, "the communicator belongs to the parent of this forked child");
+  return state_->check_ended() ? state_->end_error() : Status();
+}
+
+CommunicatorState::~CommunicatorState() {
+  if (engine->forked()) {
+    // The parent's: nothing here may be touched.
+    (void)channels.release();
+    return;
+  }
+  if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
+  Arena& arena = engine->arena();
+  if (!channels) {
+    if (block_offset != 0) arena.release(block_offset);
+    return;
+  }
+  for (auto& entry : arena.header().blocks) {
+    std::uint64_t mine = block_offset;
+    if (entry.compare_exchange_strong(mine, 0, std::memory_order_release)) break;
+  }
+  Graveyard::Grave grave;
+  grave.block_offset = block_offset;
+  grave.layout = layout;
+  for (const Member& member : members) grave.tokens.push_back(member.address.token);
+  {
+    const std::lock_guard lock(end_mutex);
+    grave.gone = lost;
+    // A rank that was only too slow may still write.
+    if (end_status.code() != Code::kPeerLost) grave.gone.assign(grave.gone.size(), false);
+  }
+  for (const auto& [offset, bytes] : symmetric) grave.symmetric.push_back(offset);
+  for (Rank p = 0; p < size; ++p) {
+    PeerView& peer = channels->peer(p);
+    const std::uint64_t at = layout.error(rank) + offsetof(ErrorRecord, closed);
+    if (peer.block != nullptr) {
+      // release: nothing of mine touches the peer's block after this; pairs with Graveyard::sweep
+      reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank))->closed.store(1, std::memory_order_release);
+    } else if (peer.proxy) {
+      const std::uint64_t one = 1;
+      peer.proxy->signal(&one, sizeof one, peer.block_offset + at, peer.block_offset + offsetof(BlockHeader, doorbell));
+      const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
+      while (!peer.proxy->idle() && !deadline.passed())
+        if (!peer.proxy->drive().ok()) break;
+    }
+  }
+  executor.reset();
+  channels.reset();
+  if (shrunk.load(std::memory_order_relaxed)) {
+    // Excluded ranks may write at any time.
+    for (const std::uint64_t offset : grave.symmetric) arena.abandon(offset);
+    arena.abandon(block_offset);
+    return;
+  }
+  engine->graveyard().bury(std::move(grave));
+  engine->graveyard().sweep(arena);
+}
+
+Result<Communicator> Communicator::create(Rank rank, int size, Exchange exchange, const Settings& settings,
+                                          std::shared_ptr<Engine> engine) {
+  CreateArgs args;
+  args.rank = rank;
+  args.size = size;
+  args.exchange = std::move(exchange);
+  args.settings = settings;
+  HOCKET_ASSIGN(args.engine, EngineCore::of(engine));
+  HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
+  return Communicator(std::move(made));
+}
+
+Result<Communicator> Communicator::from_environment() {
+  HOCKET_ASSIGN(const Settings settings, Settings::from_environment());
+  return from_environment(settings);
+}
+
+Result<Communicator> Communicator::from_environment(const Settings& settings, std::shared_ptr<Engine> engine) {
+  HOCKET_ASSIGN(std::optional<LaunchedRank> launched, launched_from_environment(settings.start_timeout));
+  if (!launched) return create(0, 1, {}, settings, std::move(engine));
+  return create(launched->rank, launched->size, std::move(launched->exchange), settings, std::move(engine));
+}
+
+// A communicator that is being made.
+
+struct PendingCommunicator::State {
+  explicit State(os::AbortFlag flag) : abort(std::move(flag)) {}
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  bool taken = false;
+  Result<Communicator> result = Status(Code::kInternal, "not made yet");
+  os::AbortFlag abort;
+};
+
+PendingCommunicator::PendingCommunicator(std::shared_ptr<State> state) : state_(std::move(state)) {}
+PendingCommunicator::PendingCommunicator(PendingCommunicator&&) noexcept = default;
+PendingCommunicator& PendingCommunicator::operator=(PendingCommunicator&&) noexcept = default;
+PendingCommunicator::~PendingCommunicator() {
+  if (state_) abort();
+}
+
+PendingCommunicator Communicator::create_pending(Rank rank, int size, Exchange exchange, const Settings& settings,
+                                                 std::shared_ptr<Engine> engine) {
+  auto flag = os::AbortFlag::create();
+  if (!flag.ok()) return PendingCommunicator(nullptr);
+  auto state = std::make_shared<PendingCommunicator::State>(std::move(*flag));
+  const auto make = [state, rank, size, exchange = std::move(exchange), settings, engine = std::move(engine)]() mutable {
+    CreateArgs args;
+    args.rank = rank;
+    args.size = size;
+    args.exchange = std::move(exchange);
+    args.settings = settings;
+    args.abort = &state->abort;
+    Result<Communicator> result = Status(Code::kInternal, "");
+    if (auto core = EngineCore::of(engine); core.ok()) {
+      args.engine = *core;
+      auto made = make_communicator(std::move(args));
+      result = made.ok() ? Result<Communicator>(Communicator(std::move(*made))) : Result<Communicator>(made.status());
+    } else {
+      result = core.status();
+    }
+    const std::lock_guard lock(state->mutex);
+    if (state->done) return;  // aborted: what was made ends here
+    state->result = std::move(result);
+    state->done = true;
+    state->changed.notify_all();
+  };
+  try {
+    std::thread(make).detach();
+  } catch (const std::system_error& e) {
+    state->result = error(Code::kOutOfMemory, "no thread for a pending communicator: {}", e.what());
+    state->done = true;
+  }
+  return PendingCommunicator(std::move(state));
+}
+
+bool PendingCommunicator::ready() const {
+  if (!state_) return true;
+  const std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+Result<Communicator> PendingCommunicator::wait() {
+  if (!state_) return error(Code::kOutOfMemory, "no descriptor for a pending communicator");
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->done; });
+  if (std::exchange(state_->taken, true)) return error(Code::kInvalidArgument, "wait was called before");
+  return std::move(state_->result);
+}
+
+void PendingCommunicator::abort() {
+  if (!state_) return;
+  state_->abort.raise();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->done) return;
+  state_->result = error(Code::kAborted, "the creation was aborted");
+  state_->done = true;
+  state_->changed.notify_all();
+}
+
+// What users read.
+
+std::string Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
+  if (!state_) return "an empty communicator";
+  const CommunicatorState& s = *state_;
+  std::string text;
+  std::vector<Rejected> rejected;
+  const bool may_be_symmetric = s.had_symmetric.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = count * size_of(type);
+  const auto choice = choose(collective, bytes, type, false, s.world, &rejected);
+  if (!choice.ok()) return choice.status().to_string();
+  const Algorithm& a = *choice->algorithm;
+  text += fmt::format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
+                      collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+                              collective == Collective::kReduce
+                          ? fmt::format(" ({})", to_string(op))
+                          : "",
+                      s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
+  text += fmt::format("  algorithm  {} ({})\n", a.name, a.source);
+  text += fmt::format("  protocol   {}\n", to_string(choice->protocol));
+  text += fmt::format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes, choice->tile_bytes,
+                      choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
+  const int roundings = a.roundings(s.size);
+  text += fmt::format("  roundings  {} of each element{}\n", roundings,
+                      size_of(type) == 2 ? ", each from a 32-bit accumulator" : "");
+  text += "  transport  ";
+  for (Rank r = 0; r < s.size; ++r) {
+    if (r == s.rank) continue;
+    text += fmt::format("{}:{} ", r, s.channels->peer(r).endpoint->transport());
+  }
+  text += "\n";
+  for (const Rejected& r : rejected) text += fmt::format("  not {}: {}\n", r.algorithm, r.reason);
+  if (may_be_symmetric) {
+    const auto direct = choose(collective, bytes, type, true, s.world);
+    if (direct.ok() && direct->algorithm->zero_copy)
+      text += fmt::format("  with mem_alloc buffers: {}\n", direct->algorithm->name);
+  }
+  return text;
+}
+
+std::string Communicator::describe() const {
+  if (!state_) return "an empty communicator";
+  const CommunicatorState& s = *state_;
+  std::string text = fmt::format("rank {} of {}, communicator {:x}\n", s.rank, s.size, s.id);
+  std::int64_t total = 0;
+  for (const Phase& phase : s.phases) total += phase.ns;
+  text += fmt::format("  made in {:.2f} ms:", static_cast<double>(total) / 1e6);
+  for (const Phase& phase : s.phases) text += fmt::format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
+  text += "\n";
+  for (Rank r = 0; r < s.size; ++r) {
+    const Member& m = s.members[static_cast<std::size_t>(r)];
+    text += fmt::format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
+    for (const TransportTrial& trial : m.trials)
+      if (!trial.reason.empty()) text += fmt::format(" (not {}: {})", trial.transport, trial.reason);
+    text += "\n";
+  }
+  return text + s.domains.to_text();
+}
+
+namespace detail {
+
+Status unequal_spans(std::string_view what, std::size_t expected, std::size_t got) {
+  return error(Code::kInvalidArgument, "{}: {} elements are needed, the span has {}", what, expected, got);
+}
+
+}  // namespace detail
+}  // namespace hocket

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/communicator_state.hpp: the inside of a Communicator. Its functions are spread over files by subject:
+//
+//   communicator.cpp   the public calls: check arguments, take a turn, run
+//   prepare.cpp        from a call's key to a plan that is ready to run
+//   run.cpp            run a ready call: wait, watch, end
+//   failure.cpp        errors: found here, told to all ranks, learned from them
+//   diagnosis.cpp      mismatches, and who a blocked rank is really waiting for
+//   membership.cpp     create, split, shrink
+//   stream.cpp         calls on a stream
+//   symmetric.cpp      mem_alloc
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "algorithms/select.hpp"
+#include "core/block.hpp"
+#include "core/call.hpp"
+#include "core/engine.hpp"
+#include "core/progress.hpp"
+#include "exec/channels.hpp"
+#include "exec/executor.hpp"
+#include "exec/waiter.hpp"
+#include "hocket/communicator.hpp"
+#include "topo/domains.hpp"
+
+namespace hocket {
+
+/// A rank as the others know it.
+struct Member {
+  ProcessAddress address;
+  std::uint64_t block_offset = 0;
+  int host = 0;                          ///< number of its host, by lowest rank
+  std::vector<TransportTrial> trials;    ///< how this rank came to reach it
+};
+
+/// One phase of making a communicator, for describe().
+struct Phase {
+  std::string name;
+  std::int64_t ns = 0;
+};
+
+/// Calls run one after the other, in the order in which they came. A ticket lock whose holder may be a queued stream call.
+class Turnstile {
+ public:
+  std::uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  bool is_next(std::uint64_t ticket) const { return serving_.load(std::memory_order_acquire) == ticket; }  // pairs with leave
+  /// Sleeps until it is this ticket's turn.
+  void wait(std::uint64_t ticket);
+  /// The next one's turn. True when somebody may be waiting for it.
+  bool leave(std::uint64_t ticket);
+  bool empty() const { return next_.load(std::memory_order_relaxed) == serving_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<std::uint64_t> serving_{0};
+  std::atomic<std::uint32_t> changes_{0};  ///< futex word
+  std::atomic<std::uint32_t> sleepers_{0};
+};
+
+struct CommunicatorState {
+  CommunicatorState(std::shared_ptr<EngineCore> engine_, const BlockLayout& layout_) : engine(std::move(engine_)), layout(layout_) {}
+  ~CommunicatorState();
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+
+  // Fixed once made.
+  std::shared_ptr<EngineCore> engine;
+  Settings settings;
+  Rank rank = 0;
+  int size = 1;
+  std::uint64_t id = 0;
+  BlockLayout layout;
+  std::uint64_t block_offset = 0;
+  std::vector<Member> members;
+  World world;
+  topo::Domains domains;
+  WaitPolicy wait_policy;
+  std::unique_ptr<Channels> channels;
+  std::vector<Phase> phases;
+  std::uint64_t loss_subscription = 0;
+
+  // The holder of the turnstile's turn owns these.
+  Turnstile turnstile;
+  std::unique_ptr<Executor> executor;
+  std::uint64_t calls = 0;           ///< collectives started
+  std::uint64_t messages = 0;        ///< sends and receives started
+  std::vector<std::unique_ptr<ReadyCall>> ready;      ///< direct mapped by key
+  std::map<std::uint64_t, std::unique_ptr<ReadyPlan>> plans;
+  std::vector<std::byte> work;
+  std::uint64_t children = 0;        ///< communicators made from this one
+
+  // Symmetric memory: offset in the arena -> bytes. Changed under the turn, read under it.
+  std::map<std::uint64_t, std::uint64_t> symmetric;
+  std::atomic<bool> had_symmetric{false};
+
+  // How it ended. `ended` is set once, after `end_status` (release).
+  mutable std::mutex end_mutex;
+  Status end_status;
+  Rank end_rank = -1;                ///< the lost rank, or -1
+  std::vector<bool> lost;            ///< ranks known to be gone, under end_mutex
+  std::atomic<bool> ended{false};
+  std::atomic<bool> finalized{false};
+  std::atomic<bool> shrunk{false};   ///< shrink took over: what an excluded rank may still write to is given up for good
+  bool posted_error_told = false;    ///< under the turn
+
+  BlockHeader& block() const { return channels->block(); }
+  CallRecord* records() const { return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.records_at); }
+  CallRecord* message_records() const {
+    return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.point_to_point_at);
+  }
+  /// A peer's ring of records; null where its memory cannot be read.
+  const CallRecord* records_of(Rank peer, bool messages_ring) const;
+  /// "rank 2 (pid 1234 on host7)".
+  std::string name_of(Rank peer) const;
+
+  // prepare.cpp
+  /// The call made ready; cached. Under the turn.
+  Result<ReadyCall*> prepare(const CallKey& key);
+
+  // run.cpp
+  /// Run on this thread until it ended. Under the turn.
+  Status run(ReadyCall& call, const void* input, void* output);
+  /// Book-keeping before the first step and after the last.
+  void begin(ReadyCall& call, const void* input, void* output);
+  Status end(ReadyCall& call, Progress progress);
+
+  // failure.cpp
+  /// Ends the communicator here and tells every rank that can be told. The first one counts. Any thread.
+  void fail(Code code, std::string text, Rank lost_rank = -1);
+  /// Notices what others told. Any thread; one load when there is nothing.
+  bool check_ended();
+  /// The error that ended it, or ok.
+  Status end_error() const;
+  /// The same, with the call in which this rank met it.
+  Status end_error_in(const ReadyCall& call, const WaitingOn& waiting) const;
+  /// A peer's process is gone.
+  void on_loss(const ProcessToken& token, const Status& why);
+  /// Peers that only puts reach are told under the turn.
+  void tell_posted_peers();
+
+  // symmetric.cpp
+  /// Both buffers of a call lie in mem_alloc memory. Under the turn.
+  bool is_symmetric(const void* input, std::size_t input_bytes, const void* output, std::size_t output_bytes) const;
+
+  // diagnosis.cpp
+  /// Which call the peer made instead of this one, if its call board shows it; empty if not.
+  std::string find_mismatch(const ReadyCall& call, const WaitingOn& waiting);
+  /// The text of a mismatch met in a header: both calls, as far as they are known.
+  std::string mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash);
+  /// Who is to blame for the wait, in words.
+  std::string suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks = nullptr);
+  /// This call as its record would tell it.
+  RecordedCall describe(const ReadyCall& call) const;
+};
+
+/// Watches one call that does not get on: looks for mismatches after 50 ms, warns, times out, keeps the heart beating.
+class Watch {
+ public:
+  explicit Watch(CommunicatorState& state) : state_(state) {}
+  void start(ReadyCall& call);
+  /// The call moved: the wait is over.
+  void moved();
+  /// Called between sleeps while nothing moves. False: the communicator has ended.
+  bool tick(const WaitingOn& waiting);
+  /// When tick() wants to be called again.
+  os::Deadline next() const { return os::Deadline::at_ns(next_ns_); }
+
+ private:
+  CommunicatorState& state_;
+  ReadyCall* call_ = nullptr;
+  std::int64_t since_ns_ = 0;      ///< 0: not waiting
+  std::int64_t look_ns_ = 0;       ///< next look at call boards
+  std::int64_t warn_ns_ = 0;
+  std::int64_t warn_step_ns_ = 0;
+  std::int64_t next_ns_ = 0;
+};
+
+/// What members.cpp needs to make a communicator; see Communicator::create.
+struct CreateArgs {
+  Rank rank = 0;
+  int size = 1;
+  Exchange exchange;
+  Settings settings;
+  std::shared_ptr<EngineCore> engine;
+  std::uint64_t first_transfer = 0;  ///< tests of wrap-around
+  const os::AbortFlag* abort = nullptr;
+};
+Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args);
+
+}  // namespace hocket

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/diagnosis.cpp: what is wrong when a call does not get on.
+//
+// Mismatch: the header of a transfer carries the hash of the sender's call, so a difference is seen on arrival; a rank that
+// waits reads the call board of the peer it waits for at its own call number. docs/design.md, "Mismatch", says why no
+// difference can stay unseen.
+// Who is to blame: the rank that this one waits for may itself only wait; the chain is followed to its end.
+#include <algorithm>
+
+#include "core/communicator_state.hpp"
+#include "core/os/process.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+bool is_message(Collective collective) { return collective == Collective::kSend || collective == Collective::kReceive; }
+
+/// A blocked rank renews its heartbeat four times a second; this much later it does not run.
+constexpr std::int64_t kStale = 1'500'000'000;
+
+/// "stopped (state T)", "ended", or empty: alive as far as /proc tells, or out of its sight.
+std::string process_trouble(const ProcessAddress& address) {
+  const auto stat = os::process_stat(address.pid);
+  if (!stat.ok() || stat->start_time_ticks != address.pid_start_ticks) return {};
+  if (stat->stopped()) return "its process is stopped";
+  if (stat->dead()) return "its process has ended";
+  return {};
+}
+
+}  // namespace
+
+RecordedCall CommunicatorState::describe(const ReadyCall& call) const {
+  RecordedCall r;
+  const bool message = is_message(call.key.collective);
+  r.number = (message ? messages : calls) - 1;
+  r.hash = call.bound.hash;
+  r.count = call.key.count;
+  r.collective = call.key.collective;
+  r.type = call.key.type;
+  r.op = call.key.op;
+  r.protocol = call.choice.protocol;
+  r.algorithm = static_cast<std::uint8_t>(call.choice.algorithm - algorithms().data());
+  r.lanes = call.choice.lanes;
+  r.root = call.key.root;
+  r.tile_bytes = static_cast<std::uint32_t>(call.choice.tile_bytes);
+  return r;
+}
+
+const CallRecord* CommunicatorState::records_of(Rank peer, bool messages_ring) const {
+  const std::byte* base = channels->peer(peer).block;
+  if (base == nullptr) return nullptr;
+  return reinterpret_cast<const CallRecord*>(base + (messages_ring ? layout.point_to_point_at : layout.records_at));
+}
+
+std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash) {
+  const bool message = is_message(call.key.collective);
+  std::string theirs = "a different call";
+  if (const CallRecord* ring = records_of(peer, message)) {
+    // The newest of the peer's records with that hash; headers carry no number.
+    const LiveState& live = channels->peer(peer).block_header()->live;
+    const std::uint64_t newest = (message ? live.point_to_point : live.entered).load(std::memory_order_acquire);
+    for (std::uint64_t back = 1; back <= std::min(newest, layout.records); ++back) {
+      RecordedCall r;
+      if (read_record(ring, layout.records, newest - back, &r) && r.hash == their_hash) {
+        theirs = to_text(r);
+        break;
+      }
+    }
+  }
+  return fmt::format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)), name_of(peer),
+                     theirs);
+}
+
+std::string CommunicatorState::find_mismatch(const ReadyCall& call, const WaitingOn& waiting) {
+  if (waiting.peer < 0 || is_message(call.key.collective)) return {};
+  const CallRecord* ring = records_of(waiting.peer, false);
+  if (ring == nullptr) return {};
+  RecordedCall theirs;
+  if (!read_record(ring, layout.records, calls - 1, &theirs)) return {};  // late, or long past
+  if (theirs.hash == call.bound.hash) return {};
+  return fmt::format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
+                     name_of(waiting.peer), to_text(theirs));
+}
+
+std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks) {
+  const bool message = is_message(call.key.collective);
+  const std::string what = waiting.op == StepOp::kWaitData ? "data" : waiting.op == StepOp::kWaitCredit ? "credit" : "progress";
+  if (waiting.peer < 0) return "waiting for its own puts to complete";
+  const std::string text = fmt::format("waiting for {} on channel {}: ", what, waiting.channel);
+  std::vector<bool> seen(static_cast<std::size_t>(size));
+  seen[static_cast<std::size_t>(rank)] = true;
+  Rank at = waiting.peer;
+  const std::int64_t now = os::now_ns();
+  for (;;) {
+    const auto blame = [&](const std::string& why) {
+      if (ranks != nullptr) ranks->push_back(at);
+      return text + fmt::format("{} {}", name_of(at), why);
+    };
+    if (seen[static_cast<std::size_t>(at)]) return blame("and others wait for each other in a circle");
+    seen[static_cast<std::size_t>(at)] = true;
+    const ProcessAddress& address = members[static_cast<std::size_t>(at)].address;
+    const std::string trouble = process_trouble(address);
+    const std::byte* base = channels->peer(at).block;
+    if (base == nullptr) return blame(trouble.empty() ? "has not answered" : "does not move: " + trouble);
+    const LiveState& live = channels->peer(at).block_header()->live;
+    const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
+    const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
+    const std::uint64_t waits = live.waiting.load(std::memory_order_acquire);
+    if (!message && entered < calls) {
+      std::string why = completed == 0 && entered == 0 ? "has not made any call yet"
+                                                       : fmt::format("has not entered this call; its last is #{}", entered - 1);
+      if (entered > completed) {
+        RecordedCall r;
+        if (read_record(records_of(at, false), layout.records, entered - 1, &r)) why = fmt::format("is still in {}", to_text(r));
+      } else if (live.point_to_point.load(std::memory_order_acquire) >
+                 live.point_to_point_completed.load(std::memory_order_acquire)) {
+        why += ", it is in a send or receive";
+      }
+      if (!trouble.empty()) why += "; " + trouble;
+      if (entered == completed || waits == 0 || !trouble.empty()) return blame(why);
+      // In an earlier call and waiting there: the chain goes on.
+    }
+    if (!trouble.empty()) return blame("does not move: " + trouble);
+    if (!message && completed >= calls) return blame("has ended this call already");
+    if (waits == 0) return blame(message ? "has not made the matching call" : "is in this call but does not move");
+    if (now - live.heartbeat.load(std::memory_order_acquire) > kStale) return blame("does not run: no sign of life while it waits");
+    const int kind = static_cast<int>(waits >> 56);
+    const int channel = static_cast<int>((waits >> 40) & 0xffff);
+    const auto next = static_cast<Rank>(waits & 0xffffffffu);
+    if (channel >= kChannelIds || next >= size) return blame("shows a state that cannot be");
+    // What it waits for has come, but it did not go on: it is the one.
+    const std::uint64_t need = live.waiting_need.load(std::memory_order_relaxed);
+    std::uint64_t have = 0;
+    if (kind == 1 && need != 0) {
+      const auto* lines = reinterpret_cast<const DataLine*>(base + layout.data(channel, next));
+      have = lines[(need - 1) & (layout.slots - 1)].count.load(std::memory_order_acquire);
+    } else {
+      have = reinterpret_cast<const CreditLine*>(base + layout.credit(channel, next))->count.load(std::memory_order_acquire);
+    }
+    if (have >= need && next != rank) return blame("has what it waits for but does not go on");
+    if (next == rank) return blame("waits for this rank: the calls of these two ranks do not match");
+    at = next;
+  }
+}
+
+}  // namespace hocket

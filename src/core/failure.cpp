@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/failure.cpp: how a communicator ends: an error found here, told to all ranks, or learned from one of them.
+//
+// Who finds an error writes it into every peer's block (a record of the finder's own there, so nobody has to be alive to make
+// room), raises the block's flag and rings. Waits look at the flag; async_error() looks at it between calls. The first error
+// that a rank learns is the one it keeps.
+#include <cstring>
+
+#include "core/communicator_state.hpp"
+#include "core/log.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+void write(ErrorRecord& record, Code code, std::string_view text, Rank lost_rank) {
+  record.code = static_cast<std::uint32_t>(code);
+  record.lost_rank = lost_rank;
+  const std::size_t n = std::min(text.size(), sizeof record.text - 1);
+  std::memcpy(record.text, text.data(), n);
+  record.text[n] = '\0';
+}
+
+/// A code from shared memory: only what a rank may tell.
+Code told_code(std::uint32_t code) {
+  switch (static_cast<Code>(code)) {
+    case Code::kPeerLost:
+    case Code::kTimeout:
+    case Code::kMismatch:
+    case Code::kAborted:
+    case Code::kOutOfMemory:
+    case Code::kSystem:
+    case Code::kUnsupported: return static_cast<Code>(code);
+    default: return Code::kInternal;
+  }
+}
+
+}  // namespace
+
+std::string CommunicatorState::name_of(Rank peer) const {
+  if (peer < 0 || peer >= size) return "an unknown rank";
+  const ProcessAddress& a = members[static_cast<std::size_t>(peer)].address;
+  return fmt::format("rank {} (pid {} on {})", peer, a.pid, a.host_name.data());
+}
+
+void CommunicatorState::fail(Code code, std::string text, Rank lost_rank) {
+  {
+    const std::lock_guard lock(end_mutex);
+    if (lost_rank >= 0) lost[static_cast<std::size_t>(lost_rank)] = true;
+    if (ended.load(std::memory_order_relaxed)) return;
+    end_status = Status(code, std::move(text));
+    end_rank = lost_rank;
+    ended.store(true, std::memory_order_release);  // pairs with the acquire in check_ended
+  }
+  HOCKET_LOG(LogLevel::kInfo, "rank {} ended communicator {:x}: {}", rank, id, end_status.to_string());
+  for (Rank p = 0; p < size; ++p) {
+    PeerView& peer = channels->peer(p);
+    if (peer.block == nullptr) continue;
+    auto& record = *reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank));
+    if (record.published.load(std::memory_order_acquire) != 0) continue;
+    write(record, code, end_status.text(), lost_rank);
+    record.published.store(1, std::memory_order_release);  // pairs with check_ended
+    peer.block_header()->errors.exchange(1, std::memory_order_seq_cst);
+    ring(*peer.header, *peer.doorbell);
+  }
+}
+
+void CommunicatorState::tell_posted_peers() {
+  if (posted_error_told || channels->proxies().empty()) return;
+  posted_error_told = true;
+  // The record is sent from this rank's own block, where fail() put it, or where it is put now for errors that were learned.
+  auto& record = *reinterpret_cast<ErrorRecord*>(engine->arena().base() + block_offset + layout.error(rank));
+  const std::uint64_t one = 1;
+  for (PeerView& peer : channels->peers()) {
+    if (!peer.proxy) continue;
+    ErrorRecord copy{};
+    write(copy, end_status.code(), end_status.text(), end_rank);
+    copy.published.store(1, std::memory_order_relaxed);
+    if (record.published.load(std::memory_order_acquire) == 0) {
+      write(record, end_status.code(), end_status.text(), end_rank);
+      record.published.store(1, std::memory_order_release);
+    }
+    const std::uint64_t bell = peer.block_offset + offsetof(BlockHeader, doorbell);
+    peer.proxy->put(reinterpret_cast<const std::byte*>(&record), sizeof record, peer.block_offset + layout.error(rank));
+    peer.proxy->signal(&one, sizeof one, peer.block_offset + offsetof(BlockHeader, errors), bell);
+    // A broken connection is why we are here, perhaps: try for a moment only.
+    const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
+    while (!peer.proxy->idle() && !deadline.passed())
+      if (!peer.proxy->drive().ok()) break;
+  }
+}
+
+bool CommunicatorState::check_ended() {
+  if (ended.load(std::memory_order_acquire)) return true;
+  BlockHeader& own = block();
+  if (own.errors.load(std::memory_order_acquire) == 0) [[likely]]
+    return false;
+  for (Rank p = 0; p < size; ++p) {
+    const auto& record = *reinterpret_cast<const ErrorRecord*>(engine->arena().base() + block_offset + layout.error(p));
+    if (record.published.load(std::memory_order_acquire) == 0) continue;  // pairs with fail()
+    const std::lock_guard lock(end_mutex);
+    if (record.lost_rank >= 0 && record.lost_rank < size) lost[static_cast<std::size_t>(record.lost_rank)] = true;
+    if (ended.load(std::memory_order_relaxed)) continue;
+    const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
+    end_status = Status(told_code(record.code), p == rank ? std::string(text) : fmt::format("{} [told by rank {}]", text, p));
+    end_rank = record.lost_rank;
+    ended.store(true, std::memory_order_release);
+  }
+  return ended.load(std::memory_order_acquire);
+}
+
+Status CommunicatorState::end_error() const {
+  const std::lock_guard lock(end_mutex);
+  return end_status;
+}
+
+Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& waiting) const {
+  const Status status = end_error();
+  if (status.ok()) return error(Code::kInternal, "{} failed without a reason", to_text(describe(call)));
+  std::string where = fmt::format("{}; rank {} met this in {}", status.text(), rank, to_text(describe(call)));
+  if (waiting.peer >= 0)
+    where += fmt::format(", waiting for {} from {} on channel {}", waiting.op == StepOp::kWaitData ? "data" : "credit",
+                         name_of(waiting.peer), waiting.channel);
+  return Status(status.code(), std::move(where));
+}
+
+void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
+  for (Rank p = 0; p < size; ++p) {
+    if (members[static_cast<std::size_t>(p)].address.token != token) continue;
+    fail(Code::kPeerLost, fmt::format("{} is lost: {}", name_of(p), why.text()), p);
+  }
+}
+
+}  // namespace hocket

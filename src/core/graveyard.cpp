@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/graveyard.hpp"
+
+namespace hocket {
+
+void Graveyard::bury(Grave grave) {
+  const std::lock_guard lock(mutex_);
+  graves_.push_back(std::move(grave));
+}
+
+void Graveyard::on_loss(const ProcessToken& token) {
+  const std::lock_guard lock(mutex_);
+  for (Grave& grave : graves_)
+    for (std::size_t r = 0; r < grave.tokens.size(); ++r)
+      if (grave.tokens[r] == token) grave.gone[r] = true;
+}
+
+void Graveyard::sweep(Arena& arena) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(graves_, [&](const Grave& grave) {
+    const std::byte* block = arena.base() + grave.block_offset;
+    for (std::size_t r = 0; r < grave.gone.size(); ++r) {
+      const auto& record = *reinterpret_cast<const ErrorRecord*>(block + grave.layout.error(static_cast<int>(r)));
+      if (!grave.gone[r] && record.closed.load(std::memory_order_acquire) == 0) return false;  // pairs with ~CommunicatorState
+    }
+    for (const std::uint64_t offset : grave.symmetric) arena.release(offset);
+    arena.release(grave.block_offset);
+    return true;
+  });
+}
+
+std::size_t Graveyard::size() const {
+  const std::lock_guard lock(mutex_);
+  return graves_.size();
+}
+
+}  // namespace hocket

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/graveyard.hpp: memory of communicators that ended here while peers may still write a late credit to it.
+//
+// A peer that is done with a block says so in it (ErrorRecord::closed). When all have, or are known to be dead, the block's
+// addresses can be used again. An excluded rank never says so: its communicator's addresses are given up for good.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "core/arena.hpp"
+#include "core/block.hpp"
+
+namespace hocket {
+
+/// Any thread.
+class Graveyard {
+ public:
+  struct Grave {
+    std::uint64_t block_offset = 0;
+    BlockLayout layout{1, 2, 4096, 16};
+    std::vector<ProcessToken> tokens;          ///< by rank
+    std::vector<bool> gone;                    ///< ranks that will never write again
+    std::vector<std::uint64_t> symmetric;      ///< mem_alloc ranges that were not freed
+  };
+
+  void bury(Grave grave);
+  /// A process is dead: it writes nowhere any more.
+  void on_loss(const ProcessToken& token);
+  /// Release what can be released.
+  void sweep(Arena& arena);
+  std::size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Grave> graves_;
+};
+
+}  // namespace hocket

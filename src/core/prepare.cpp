@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/prepare.cpp: from what the caller asked for to a plan that is ready to run.
+// Next stop: algorithms/select.cpp chooses, algorithms/ring.cpp and its sisters build, run.cpp runs.
+#include <algorithm>
+
+#include "algorithms/ends.hpp"
+#include "algorithms/posted.hpp"
+#include "core/communicator_state.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr std::size_t kReadyCalls = 128;
+
+std::size_t slot_of(const CallKey& key) {
+  std::uint64_t h = key.count * 0x9e3779b97f4a7c15ull;
+  h ^= (static_cast<std::uint64_t>(key.collective) << 8) ^ (static_cast<std::uint64_t>(key.type) << 16) ^
+       (static_cast<std::uint64_t>(key.op) << 24) ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32) ^
+       static_cast<std::uint64_t>(key.symmetric);
+  return (h ^ (h >> 29)) % kReadyCalls;
+}
+
+std::uint64_t plan_key(const Algorithm& algorithm, Rank root, int lanes) {
+  return static_cast<std::uint64_t>(&algorithm - algorithms().data()) | (static_cast<std::uint64_t>(lanes) << 8) |
+         (static_cast<std::uint64_t>(static_cast<std::uint32_t>(root)) << 32);
+}
+
+std::uint16_t channel_base(const Algorithm& algorithm) {
+  if (algorithm.collective == Collective::kSend || algorithm.collective == Collective::kReceive) return kPointToPointId;
+  return algorithm.boards ? kMailboxIds : 0;
+}
+
+}  // namespace
+
+Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
+  if (ready.empty()) ready.resize(kReadyCalls);
+  std::unique_ptr<ReadyCall>& slot = ready[slot_of(key)];
+  if (slot && slot->key == key) [[likely]]
+    return slot.get();
+
+  auto call = std::make_unique<ReadyCall>();
+  call->key = key;
+  const std::uint64_t bytes = key.count * size_of(key.type);
+  HOCKET_ASSIGN(call->choice, choose(key.collective, bytes, key.type, key.symmetric, world));
+  const Algorithm& algorithm = *call->choice.algorithm;
+
+  std::unique_ptr<ReadyPlan>& plan = plans[plan_key(algorithm, key.root, call->choice.lanes)];
+  if (!plan) {
+    auto made = std::make_unique<ReadyPlan>();
+    made->plan = algorithm.build({.world = size, .rank = rank, .root = std::max(key.root, 0), .lanes = call->choice.lanes});
+    if (!world.direct) HOCKET_TRY(derive_completions(made->plan));
+    HOCKET_ASSIGN(const std::vector<ChannelEnd> ends, ends_of(made->plan));
+    const int base = channel_base(algorithm);
+    for (const ChannelEnd& end : ends) {
+      const auto back = [&](const ChannelEnd& other) { return !other.outgoing && other.peer == end.peer; };
+      if (end.outgoing && std::none_of(ends.begin(), ends.end(), back)) made->drains.push_back({end.channel, end.peer});
+      HOCKET_TRY(end.outgoing ? channels->commit_send(base + end.channel, end.peer)
+                              : channels->commit_receive(base + end.channel, end.peer));
+    }
+    if (algorithm.boards) HOCKET_TRY(channels->commit_board());
+    plan = std::move(made);
+  }
+  call->plan = plan.get();
+
+  BoundCall& bound = call->bound;
+  bound.plan = plan->plan.view();
+  bound.element_bytes = static_cast<std::uint32_t>(size_of(key.type));
+  bound.type = key.type;
+  bound.reduce = reduce_function(key.type, key.op);
+  bound.world = size;
+  bound.protocol = call->choice.protocol;
+  bound.channel_base = channel_base(algorithm);
+  bound.stream_output = call->choice.stream_output;
+  bound.shape.count = key.count;
+  bound.shape.unit = std::max(1u, 16 / bound.element_bytes);
+  bound.shape.slots = static_cast<std::int32_t>(layout.slots);
+  bound.shape.tiles_per_round = call->choice.tiles_per_round;
+  bound.shape.tile = plan->plan.header.uses_slots ? call->choice.tile_bytes / bound.element_bytes : kWholeChunk;
+  bound.hash = descriptor_hash(key, call->choice, world, rank);
+  const std::size_t scratch =
+      static_cast<std::size_t>(plan->plan.header.work_entries) * static_cast<std::size_t>(call->choice.tile_bytes);
+  if (work.size() < scratch) work.resize(scratch);
+  call->record_what = pack_what(key, call->choice);
+  call->record_root_tile = pack_root_tile(key, call->choice);
+  slot = std::move(call);
+  return slot.get();
+}
+
+}  // namespace hocket

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/run.cpp: runs a ready call on the caller's thread: turns of the executor, and between them spinning, sleeping and watching.
+// Next stop: exec/executor.cpp.
+#include <time.h>
+
+#include <algorithm>
+
+#include "core/communicator_state.hpp"
+#include "core/log.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+/// A wait this long looks at call boards, and then every second.
+constexpr std::int64_t kFirstLook = 50 * kMillisecond;
+constexpr std::int64_t kLaterLooks = 1000 * kMillisecond;
+/// A blocked rank shows that it lives at least this often.
+constexpr std::int64_t kHeartbeat = 250 * kMillisecond;
+
+bool is_message(const ReadyCall& call) {
+  return call.key.collective == Collective::kSend || call.key.collective == Collective::kReceive;
+}
+
+}  // namespace
+
+void Turnstile::wait(std::uint64_t ticket) {
+  while (!is_next(ticket)) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = changes_.load(std::memory_order_seq_cst);
+    if (!is_next(ticket)) os::futex_wait(changes_, seen, os::Deadline::never());
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+bool Turnstile::leave(std::uint64_t ticket) {
+  serving_.exchange(ticket + 1, std::memory_order_seq_cst);  // release; pairs with is_next
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) {
+    changes_.fetch_add(1, std::memory_order_seq_cst);
+    os::futex_wake(changes_, 1 << 20);
+  }
+  return next_.load(std::memory_order_relaxed) != ticket + 1;
+}
+
+void CommunicatorState::begin(ReadyCall& call, const void* input, void* output) {
+  BoundCall& bound = call.bound;
+  bound.input = static_cast<const std::byte*>(input);
+  bound.output = static_cast<std::byte*>(output);
+  bound.work = work.data();
+  if (call.key.symmetric) {
+    bound.input_offset = static_cast<std::uint64_t>(bound.input - engine->arena().base());
+    bound.output_offset = static_cast<std::uint64_t>(bound.output - engine->arena().base());
+  }
+  LiveState& live = block().live;
+  if (is_message(call)) {
+    write_record(message_records(), layout.records, messages, call);
+    live.point_to_point.store(++messages, std::memory_order_release);
+  } else {
+    write_record(records(), layout.records, calls, call);
+    live.entered.store(++calls, std::memory_order_release);
+  }
+  executor->start(bound, call.plan->drains);
+}
+
+Status CommunicatorState::end(ReadyCall& call, Progress progress) {
+  const bool done = progress == Progress::kDone;
+  const bool message = is_message(call);
+  LiveState& live = block().live;
+  end_record(message ? message_records() : records(), layout.records, (message ? messages : calls) - 1,
+             done ? CallState::kDone : CallState::kFailed);
+  (message ? live.point_to_point_completed : live.completed).store(message ? messages : calls, std::memory_order_release);
+  if (done) [[likely]]
+    return {};
+  const LaneFault& fault = executor->fault();
+  const WaitingOn waiting = executor->waiting();
+  if (fault.kind == LaneFault::Kind::kMismatch) {
+    fail(Code::kMismatch, mismatch_text(call, fault.peer, fault.their_hash));
+  } else if (fault.kind == LaneFault::Kind::kPeerLost) {
+    fail(Code::kPeerLost, fmt::format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()), fault.peer);
+  }
+  check_ended();
+  tell_posted_peers();
+  live.waiting.store(0, std::memory_order_relaxed);
+  return end_error_in(call, waiting);
+}
+
+Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) {
+  if (check_ended()) return end_error();
+  begin(call, input, output);
+  Progress progress = executor->turn();
+  if (progress == Progress::kWaiting) {
+    Doorbell& bell = block().doorbell;
+    Waiter waiter(wait_policy, bell);
+    Watch watch(*this);
+    watch.start(call);
+    for (;;) {
+      progress = executor->turn();
+      if (progress != Progress::kWaiting) break;
+      if (executor->moved()) {
+        waiter.reset();
+        watch.moved();
+        continue;
+      }
+      if (waiter.spin()) continue;
+      waiter.arm();
+      progress = executor->turn();
+      if (progress != Progress::kWaiting || executor->moved()) {
+        waiter.disarm();
+        if (progress != Progress::kWaiting) break;
+        waiter.reset();
+        watch.moved();
+        continue;
+      }
+      if (!watch.tick(executor->waiting())) {
+        waiter.disarm();
+        progress = Progress::kFailed;
+        break;
+      }
+      // What only puts reach moves when it is driven: sleep a moment only.
+      const os::Deadline moment = os::Deadline::after(std::chrono::microseconds(50));
+      waiter.sleep(executor->driving() ? std::min(moment, watch.next()) : watch.next());
+      waiter.disarm();
+    }
+    watch.moved();
+  }
+  return end(call, progress);
+}
+
+void Watch::start(ReadyCall& call) {
+  call_ = &call;
+  since_ns_ = 0;
+}
+
+void Watch::moved() {
+  if (since_ns_ == 0) return;
+  since_ns_ = 0;
+  state_.block().live.waiting.store(0, std::memory_order_release);
+}
+
+bool Watch::tick(const WaitingOn& waiting) {
+  const std::int64_t now = os::now_ns();
+  LiveState& live = state_.block().live;
+  if (since_ns_ == 0) {
+    since_ns_ = now;
+    look_ns_ = now + kFirstLook;
+    warn_step_ns_ = state_.settings.warn_after.count();
+    warn_ns_ = warn_step_ns_ > 0 ? now + warn_step_ns_ : INT64_MAX;
+    live.waiting_since.store(now, std::memory_order_relaxed);
+  }
+  if (waiting.peer >= 0) {
+    const bool data = waiting.op == StepOp::kWaitData;
+    const HostEnd& end = state_.channels->end(waiting.channel, waiting.peer);
+    const std::uint64_t need = data ? end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound))
+                                    : end.sent - static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound));
+    live.waiting_need.store(need, std::memory_order_relaxed);
+    live.waiting.store((std::uint64_t{data ? 1u : 2u} << 56) | (std::uint64_t{waiting.channel} << 40) |
+                           static_cast<std::uint64_t>(waiting.peer),
+                       std::memory_order_release);
+  }
+  live.heartbeat.store(now, std::memory_order_release);
+  if (state_.check_ended()) return false;
+
+  if (now >= look_ns_) {
+    look_ns_ = now + kLaterLooks;
+    if (std::string text = state_.find_mismatch(*call_, waiting); !text.empty()) {
+      state_.fail(Code::kMismatch, std::move(text));
+      return false;
+    }
+  }
+  const std::int64_t timeout = state_.settings.timeout.count();
+  if (timeout > 0 && now - since_ns_ >= timeout) {
+    std::vector<Rank> ranks;
+    const std::string who = state_.suspects(*call_, waiting, &ranks);
+    state_.fail(Code::kTimeout,
+                fmt::format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank, static_cast<double>(timeout) / 1e9,
+                            to_text(state_.describe(*call_)), who),
+                ranks.empty() ? -1 : ranks.front());
+    return false;
+  }
+  if (now >= warn_ns_) {
+    HOCKET_LOG(LogLevel::kWarn, "rank {} has waited {:.1f} s in {}: {}", state_.rank, static_cast<double>(now - since_ns_) / 1e9,
+        to_text(state_.describe(*call_)), state_.suspects(*call_, waiting));
+    warn_step_ns_ *= 2;
+    warn_ns_ = now + warn_step_ns_;
+  }
+  next_ns_ = std::min({look_ns_, now + kHeartbeat, warn_ns_, timeout > 0 ? since_ns_ + timeout : INT64_MAX});
+  return true;
+}
+
+}  // namespace hocket

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// core/shrink.cpp: a new communicator of the ranks that are left, also after the old one has failed.
+//
+// The old channels are of no more use then, so survivors meet on pages of their old blocks (MeetingPage). Each writes whom it
+// takes for lost; whoever sees a difference takes the union and writes again; when all agree, each commits, and when all have
+// committed, they exchange what a new communicator needs on the same pages. Nothing that an excluded rank could still write
+// to is used again: the new communicator has new blocks, the old ones are given up for good.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "core/communicator_state.hpp"
+#include "core/log.hpp"
+#include "core/os/process.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr std::uint64_t kCommitted = std::uint64_t{1} << 63;
+
+class Meeting {
+ public:
+  Meeting(CommunicatorState& state, std::vector<bool> excluded) : state_(state), excluded_(std::move(excluded)) {}
+
+  /// Agree with all who are not excluded; who does not come in time is excluded as well.
+  Status agree(std::chrono::milliseconds patience);
+  const std::vector<bool>& excluded() const { return excluded_; }
+  /// An exchange between the survivors, in rank order.
+  Status exchange(std::span<const std::byte> mine, std::span<std::byte> all, os::Deadline deadline);
+
+ private:
+  MeetingPage& page(Rank r) const {
+    return *reinterpret_cast<MeetingPage*>(state_.channels->peer(r).block + state_.layout.meeting_at);
+  }
+  void write_proposal() {
+    MeetingPage& own = page(state_.rank);
+    for (std::size_t w = 0; w * 64 < excluded_.size(); ++w) {
+      std::uint64_t word = 0;
+      for (std::size_t b = 0; b < 64 && w * 64 + b < excluded_.size(); ++b)
+        if (excluded_[w * 64 + b]) word |= std::uint64_t{1} << b;
+      own.excluded[w].store(word, std::memory_order_relaxed);
+    }
+    ++round_;
+    own.round.store(round_, std::memory_order_release);  // pairs with the acquire in agree()
+  }
+  std::vector<bool> proposal(Rank r) const {
+    std::vector<bool> other(excluded_.size());
+    for (std::size_t i = 0; i < other.size(); ++i)
+      other[i] = (page(r).excluded[i / 64].load(std::memory_order_relaxed) >> (i % 64)) & 1;
+    return other;
+  }
+
+  CommunicatorState& state_;
+  std::vector<bool> excluded_;
+  std::uint64_t round_ = 0;
+  std::uint64_t exchanges_ = 0;
+};
+
+void pause_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+
+Status Meeting::agree(std::chrono::milliseconds patience) {
+  MeetingPage& own = page(state_.rank);
+  write_proposal();
+  os::Deadline deadline = os::Deadline::after(patience);
+  bool committed = false;
+  for (;;) {
+    bool equal = true, all_committed = true, changed = false;
+    Rank missing = -1;
+    for (Rank r = 0; r < state_.size; ++r) {
+      if (excluded_[static_cast<std::size_t>(r)] || r == state_.rank) continue;
+      bool lost = false;
+      {
+        const std::lock_guard lock(state_.end_mutex);
+        lost = state_.lost[static_cast<std::size_t>(r)];
+      }
+      if (lost) {
+        excluded_[static_cast<std::size_t>(r)] = changed = true;
+        continue;
+      }
+      const std::uint64_t round = page(r).round.load(std::memory_order_acquire);  // pairs with write_proposal
+      if (round == 0) {
+        equal = false;
+        missing = r;
+        continue;
+      }
+      const std::vector<bool> other = proposal(r);
+      if (other[static_cast<std::size_t>(state_.rank)])
+        return error(Code::kPeerLost, "{} takes rank {} for lost and goes on without it", state_.name_of(r), state_.rank);
+      for (std::size_t i = 0; i < other.size(); ++i)
+        if (other[i] && !excluded_[i]) excluded_[i] = changed = true;
+      if (other != excluded_) equal = false;
+      if ((round & kCommitted) == 0) {
+        all_committed = false;
+        if (missing < 0) missing = r;
+      }
+    }
+    if (changed) {
+      committed = false;
+      write_proposal();
+      deadline = os::Deadline::after(patience);
+      continue;
+    }
+    if (equal && !committed) {
+      committed = true;
+      own.round.store(round_ | kCommitted, std::memory_order_release);
+      continue;
+    }
+    if (equal && all_committed) return {};
+    if (deadline.passed()) {
+      if (missing < 0) return error(Code::kInternal, "survivors do not agree on who is left");
+      HOCKET_LOG(LogLevel::kWarn, "rank {} goes on without {}: it did not come to shrink within {} ms", state_.rank,
+                 state_.name_of(missing), patience.count());
+      excluded_[static_cast<std::size_t>(missing)] = true;
+      committed = false;
+      write_proposal();
+      deadline = os::Deadline::after(patience);
+      continue;
+    }
+    pause_a_moment();
+  }
+}
+
+Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> all, os::Deadline deadline) {
+  if (mine.size() > MeetingPage::kBytes)
+    return error(Code::kInternal, "an exchange of {} bytes does not fit a meeting page", mine.size());
+  const auto wait_for = [&](auto&& ready) -> Status {
+    for (Rank r = 0; r < state_.size; ++r) {
+      if (excluded_[static_cast<std::size_t>(r)]) continue;
+      while (!ready(page(r))) {
+        bool lost = false;
+        {
+          const std::lock_guard lock(state_.end_mutex);
+          lost = state_.lost[static_cast<std::size_t>(r)];
+        }
+        if (lost) return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(r));
+        if (deadline.passed()) return error(Code::kTimeout, "{} did not go on with shrink", state_.name_of(r));
+        pause_a_moment();
+      }
+    }
+    return {};
+  };
+  MeetingPage& own = page(state_.rank);
+  const std::uint64_t k = exchanges_++;
+  // My page may change when everybody has read what it held.
+  HOCKET_TRY(wait_for([&](MeetingPage& p) { return p.exchange_read.load(std::memory_order_acquire) >= k; }));
+  std::memcpy(own.bytes, mine.data(), mine.size());
+  own.exchange_bytes.store(mine.size(), std::memory_order_relaxed);
+  own.exchange.store(k + 1, std::memory_order_release);
+  HOCKET_TRY(wait_for([&](MeetingPage& p) { return p.exchange.load(std::memory_order_acquire) >= k + 1; }));
+  std::size_t at = 0;
+  for (Rank r = 0; r < state_.size; ++r) {
+    if (excluded_[static_cast<std::size_t>(r)]) continue;
+    if (page(r).exchange_bytes.load(std::memory_order_relaxed) != mine.size())
+      return error(Code::kMismatch, "{} exchanges another length", state_.name_of(r));
+    std::memcpy(all.data() + at, page(r).bytes, mine.size());
+    at += mine.size();
+  }
+  own.exchange_read.store(k + 1, std::memory_order_release);
+  return {};
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::chrono::milliseconds patience) {
+  if (!state_) return error(Code::kInvalidArgument, "shrink of a communicator that was moved from");
+  CommunicatorState& s = *state_;
+  if (s.engine->forked()) return error(Code::kUnsupported, "shrink in a forked child of the process that made the communicator");
+  if (s.shrunk.load(std::memory_order_acquire)) return error(Code::kInvalidArgument, "this communicator was shrunk already");
+  std::vector<bool> out(static_cast<std::size_t>(s.size));
+  for (const Rank r : excluded) {
+    if (r < 0 || r >= s.size) return error(Code::kInvalidArgument, "shrink excludes rank {} of {}", r, s.size);
+    if (r == s.rank) return error(Code::kInvalidArgument, "rank {} calls shrink and excludes itself", r);
+    out[static_cast<std::size_t>(r)] = true;
+  }
+  if (!s.world.direct)
+    return error(Code::kUnsupported, "shrink needs memory that all ranks reach; here some peers are reached by puts only");
+
+  s.check_ended();
+  s.fail(Code::kAborted, fmt::format("rank {} shrinks the communicator", s.rank));
+  const std::uint64_t ticket = s.turnstile.take();
+  s.turnstile.wait(ticket);
+  struct Leave {
+    CommunicatorState& s;
+    std::uint64_t ticket;
+    ~Leave() {
+      if (s.turnstile.leave(ticket)) s.engine->progress().wake();
+    }
+  } leave{s, ticket};
+
+  {
+    const std::lock_guard lock(s.end_mutex);
+    for (std::size_t r = 0; r < out.size(); ++r)
+      if (s.lost[r] && static_cast<Rank>(r) != s.rank) out[r] = true;
+  }
+  Meeting meeting(s, std::move(out));
+  HOCKET_TRY(meeting.agree(patience));
+  s.shrunk.store(true, std::memory_order_release);
+
+  const os::WaitLimits limits{os::Deadline::after(std::max<std::chrono::nanoseconds>(patience, std::chrono::seconds(5)))};
+  std::vector<Rank> group;
+  for (Rank r = 0; r < s.size; ++r) {
+    if (!meeting.excluded()[static_cast<std::size_t>(r)]) {
+      group.push_back(r);
+      continue;
+    }
+    // An excluded rank that maps mem_alloc memory could still write to it.
+    if (!s.had_symmetric.load(std::memory_order_relaxed)) continue;
+    const ProcessAddress& address = s.members[static_cast<std::size_t>(r)].address;
+    const auto stat = os::process_stat(address.pid);
+    if (!stat.ok() || stat->dead() || stat->start_time_ticks != address.pid_start_ticks) continue;
+    if (address.token == s.engine->address().token)
+      return error(Code::kUnsupported, "rank {} is a thread of this process and may still use mem_alloc memory of this communicator",
+                   r);
+    if (!s.settings.fence_excluded)
+      return error(Code::kUnsupported,
+                   "{} is excluded but may still run, and it maps mem_alloc memory of this communicator: end it first, or allow "
+                   "hocket to kill it (HOCKET_FENCE=1)",
+                   s.name_of(r));
+    HOCKET_TRY(s.engine->fence(address.token, limits));
+  }
+
+  CreateArgs args;
+  args.rank = static_cast<Rank>(std::find(group.begin(), group.end(), s.rank) - group.begin());
+  args.size = static_cast<int>(group.size());
+  args.settings = s.settings;
+  args.engine = s.engine;
+  args.exchange = [&meeting, &limits](std::span<const std::byte> mine, std::span<std::byte> all) {
+    return meeting.exchange(mine, all, limits.deadline);
+  };
+  HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
+  return Communicator(std::move(made));
+}
+
+}  // namespace hocket
