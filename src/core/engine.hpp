@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/arena.hpp"
+#include "core/graveyard.hpp"
 #include "core/os/abort.hpp"
 #include "core/os/process.hpp"
 #include "core/settings.hpp"
@@ -28,7 +29,8 @@ class ProgressThread;
 struct EngineOptions {
   Settings settings;
   std::uint64_t arena_bytes = kArenaBytes;
-  /// Tests: what every new endpoint is wrapped in (transport/faulty.hpp). Called from the creating thread.
+  /// Tests: what every endpoint that connect() returns is wrapped in (transport/faulty.hpp), for each call anew: wrappers have
+  /// a state (tickets, faults), which communicators must not share. Called from the connecting thread.
   std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>)> wrap;
   /// Tests: pretend that the proof of shared memory failed, to see the next transport taken.
   bool refuse_shm = false;
@@ -40,6 +42,10 @@ struct TransportTrial {
   std::string reason;
 };
 
+/// Whether an address that came from another process can be used: all texts end, all numbers are possible.
+/// Errors: kInvalidArgument.
+Status check_address(const ProcessAddress& address);
+
 class EngineCore final : public Engine {
  public:
   static Result<std::shared_ptr<EngineCore>> create(EngineOptions options);
@@ -50,13 +56,14 @@ class EngineCore final : public Engine {
   const EngineOptions& options() const noexcept { return options_; }
   Arena& arena() const noexcept { return *arena_; }
   const ProcessAddress& address() const noexcept { return address_; }
+  Graveyard& graveyard() noexcept { return graveyard_; }
   ProgressThread& progress() const noexcept { return *progress_; }
   bool forked() const noexcept { return fork_mark_.forked(); }
 
   /// The machine as hwloc sees it, loaded on first use.
-  Result<std::shared_ptr<const Graph>> machine();
+  Result<std::shared_ptr<const topo::Graph>> machine();
   /// Take over what another rank of this host loaded.
-  void set_machine(std::shared_ptr<const Graph> graph);
+  void set_machine(std::shared_ptr<const topo::Graph> graph);
 
   /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed` has and
   /// that works; `trials` gets what was tried. Both processes must call it for each other (the one with the smaller token
@@ -64,9 +71,10 @@ class EngineCore final : public Engine {
   Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed, const os::WaitLimits& limits,
                                             std::vector<TransportTrial>* trials);
 
-  /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and at once if
-  /// that had already happened to any peer. It must be quick and must not call back. Returns an id for unsubscribe, which
-  /// returns only when no call of it is running.
+  /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and inside
+  /// subscribe for each peer to which that had already happened. It must be quick and must not call back, but may let go of
+  /// the last holder of a subscription or of the engine. Returns an id for unsubscribe, which returns only when no call of it
+  /// is running (in another thread).
   using LossListener = std::function<void(const ProcessToken&, const Status&)>;
   std::uint64_t subscribe(LossListener listener);
   void unsubscribe(std::uint64_t id);
@@ -82,10 +90,22 @@ class EngineCore final : public Engine {
   ProcessAddress address_;
   os::ForkMark fork_mark_;
   std::unique_ptr<Arena> arena_;
+  Graveyard graveyard_;
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<ProgressThread> progress_;
-  std::mutex mutex_;
-  std::shared_ptr<const Graph> machine_;
+
+  // One way to one peer process, made once: those who come while it is being made wait for it.
+  struct Connection;
+  Result<std::shared_ptr<Endpoint>> connect_by(std::string_view transport, const ProcessAddress& peer,
+                                               const os::WaitLimits& limits);
+  Result<std::shared_ptr<Endpoint>> make_endpoint(std::string_view transport, const ProcessAddress& peer,
+                                                  const os::WaitLimits& limits);
+  void forget(const ProcessToken& peer);
+
+  std::mutex mutex_;  // guards connections_
+  std::map<std::pair<ProcessToken, std::string>, std::shared_ptr<Connection>> connections_;
+  std::mutex machine_mutex_;  // guards machine_, also while it is loaded
+  std::shared_ptr<const topo::Graph> machine_;
 };
 
 }  // namespace hocket

@@ -9,6 +9,13 @@
 #include "core/status.hpp"
 
 namespace hocket::os {
+namespace {
+
+thread_local bool helper = false;
+
+}  // namespace
+
+bool Thread::is_helper() noexcept { return helper; }
 
 Result<Thread> Thread::start(std::string name, std::function<void()> body) {
   const std::string short_name = name.substr(0, 15);
@@ -19,6 +26,7 @@ Result<Thread> Thread::start(std::string name, std::function<void()> body) {
   Result<Thread> result = Thread();
   try {
     std::thread thread([short_name, body = std::move(body)]() noexcept {
+      helper = true;
       ::pthread_setname_np(::pthread_self(), short_name.c_str());
       body();
     });

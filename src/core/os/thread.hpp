@@ -26,6 +26,9 @@ class Thread {
   Thread& operator=(Thread&& other) noexcept;
   ~Thread() { join(); }
 
+  /// Whether the calling thread was started by this class: it must not wait for itself to end.
+  static bool is_helper() noexcept;
+
   bool running() const noexcept { return thread_.joinable(); }
   /// Waits for the body to return. In a forked child, which has no such thread, only forgets it.
   void join() noexcept;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/faulty.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/os/clock.hpp"
+#include "core/status.hpp"
+
+namespace hocket {
+
+FaultyEndpoint::FaultyEndpoint(std::shared_ptr<Endpoint> inner, const FaultPlan& plan)
+    : inner_(std::move(inner)), plan_(plan), name_(fmt::format("faulty({})", inner_->transport())), random_(plan.seed) {}
+
+std::shared_ptr<FaultyEndpoint> make_faulty(std::shared_ptr<Endpoint> inner, const FaultPlan& plan) {
+  return std::make_shared<FaultyEndpoint>(std::move(inner), plan);
+}
+
+Status FaultyEndpoint::put(const std::byte* source, std::size_t bytes, std::uint64_t offset, std::uint64_t ticket) {
+  const std::scoped_lock lock(mutex_);
+  Operation operation{};
+  operation.is_put = true;
+  operation.source = source;
+  operation.bytes = bytes;
+  operation.offset = offset;
+  operation.ticket = ticket;
+  operation.dropped = ++puts_ == plan_.drop_put;
+  return accept_locked(operation);
+}
+
+Status FaultyEndpoint::signal(std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) {
+  const std::scoped_lock lock(mutex_);
+  Operation operation{};
+  if (line.size() > operation.line.size()) {
+    return hocket::error(Code::kInvalidArgument, "signal of {} bytes: at most {} are possible", line.size(),
+                         operation.line.size());
+  }
+  std::copy(line.begin(), line.end(), operation.line.begin());
+  operation.bytes = line.size();
+  operation.offset = offset;
+  operation.bell = bell;
+  operation.dropped = ++signals_ == plan_.drop_signal;
+  return accept_locked(operation);
+}
+
+Status FaultyEndpoint::accept_locked(Operation operation) {
+  HOCKET_TRY(error_);
+  HOCKET_TRY(inner_->error());
+  if (++operations_ == plan_.cut_at) {
+    cut_locked(hocket::error(Code::kPeerLost, "the connection was cut at operation {} (a planned fault)", operations_));
+    return error_;
+  }
+  const std::int64_t least = plan_.least_delay.count();
+  const std::int64_t most = std::max(least, plan_.most_delay.count());
+  std::int64_t due = os::now_ns() + (most > least ? std::uniform_int_distribution<std::int64_t>(least, most)(random_) : least);
+  due = std::max(due, last_due_ns_);  // in order, whatever the delays
+  if (plan_.bytes_per_second > 0) {
+    due += static_cast<std::int64_t>(1e9 * static_cast<double>(operation.bytes) / static_cast<double>(plan_.bytes_per_second));
+  }
+  operation.due_ns = last_due_ns_ = due;
+  queue_.push_back(operation);
+  return {};
+}
+
+void FaultyEndpoint::cut_locked(Status why) {
+  if (error_.ok()) error_ = std::move(why);
+  queue_.clear();
+}
+
+std::uint64_t FaultyEndpoint::completed() noexcept {
+  const std::scoped_lock lock(mutex_);
+  // A dropped put was never seen by the inner endpoint, so its ticket counts once all before it are complete.
+  const std::uint64_t inner = inner_->completed();
+  return inner >= handed_ ? executed_ : inner;
+}
+
+bool FaultyEndpoint::idle() const noexcept {
+  const std::scoped_lock lock(mutex_);
+  return queue_.empty() && (!error_.ok() || inner_->idle());
+}
+
+Status FaultyEndpoint::progress() {
+  const std::scoped_lock lock(mutex_);
+  HOCKET_TRY(error_);
+  Status status;
+  while (status.ok() && !queue_.empty() && queue_.front().due_ns <= os::now_ns()) {
+    const Operation operation = queue_.front();
+    queue_.pop_front();
+    if (operation.is_put) {
+      if (!operation.dropped) {
+        status = inner_->put(operation.source, operation.bytes, operation.offset, operation.ticket);
+        handed_ = operation.ticket;
+      }
+      executed_ = operation.ticket;
+    } else if (!operation.dropped) {
+      status = inner_->signal(std::span(operation.line).first(operation.bytes), operation.offset, operation.bell);
+    }
+  }
+  if (status.ok()) status = inner_->progress();
+  // Posted operations report late; after one has failed nothing behind it may take effect.
+  if (!status.ok()) cut_locked(status);
+  return status;
+}
+
+Status FaultyEndpoint::error() const {
+  const std::scoped_lock lock(mutex_);
+  return error_.ok() ? inner_->error() : error_;
+}
+
+void FaultyEndpoint::cut_now() {
+  const std::scoped_lock lock(mutex_);
+  cut_locked(hocket::error(Code::kPeerLost, "the connection was cut after {} operations (a planned fault)", operations_));
+}
+
+std::uint64_t FaultyEndpoint::operations() const {
+  const std::scoped_lock lock(mutex_);
+  return operations_;
+}
+
+}  // namespace hocket
