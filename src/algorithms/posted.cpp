@@ -208,15 +208,17 @@ Status derive_completions(Plan& plan) {
   HOCKET_TRY(validate(plan));
   for (LaneProgram& lane : plan.lanes) {
     run_lane(plan, lane, true);
-    // A wait found in one shape may make one found earlier needless.
-    std::vector<std::uint8_t*> waits;
-    for (std::uint32_t at = 0; at < lane.count; ++at)
-      if (Step& step = plan.steps[lane.first + at]; step.completion != kNoCompletion) waits.push_back(&step.completion);
-    if (waits.size() + (lane.completion != kNoCompletion) < 2) continue;
-    for (std::uint8_t* wait : waits) {
-      const std::uint8_t scope = *wait;
-      *wait = kNoCompletion;
-      if (!run_lane(plan, lane, false)) *wait = scope;
+    // A wait found in one shape may make one found earlier needless; the lane's end is the first to go.
+    if (lane.completion != kNoCompletion) {
+      lane.completion = kNoCompletion;
+      if (!run_lane(plan, lane, false)) lane.completion = kAllCompletion;
+    }
+    for (std::uint32_t at = 0; at < lane.count; ++at) {
+      std::uint8_t& wait = plan.steps[lane.first + at].completion;
+      const std::uint8_t scope = wait;
+      if (scope == kNoCompletion) continue;
+      wait = kNoCompletion;
+      if (!run_lane(plan, lane, false)) wait = scope;
     }
   }
   return {};
