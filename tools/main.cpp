@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// tools/main.cpp: the `hocket` command. Each subcommand is a file of its own; under a name like all_reduce_perf it is
+// the benchmark of that collective.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/perf/perf.hpp"
+#include "core/settings.hpp"
+#include "tools/run.hpp"
+
+int topo_main(int argc, char** argv);
+int plan_main(int argc, char** argv);
+int ps_main(int argc, char** argv);
+
+namespace {
+
+int perf_command(int argc, char** argv) {
+  return hocket::perf::perf_main(argc, argv, HOCKET_VERSION);
+}
+
+int version_command(int, char**) {
+  fmt::print("hocket {}\n", HOCKET_VERSION);
+  return 0;
+}
+
+int help_command(int argc, char** argv);
+
+struct Command {
+  std::string_view name;
+  int (*main)(int, char**);
+  std::string_view description;
+};
+constexpr Command kCommands[] = {
+    {"perf", perf_command, "measure a collective: hocket perf all_reduce --ranks 4 -b 8 -e 64M -f 4"},
+    {"run", run_main, "start a program as the ranks of one job: hocket run --ranks 4 PROGRAM"},
+#ifdef HOCKET_HAS_TOPO
+    {"topo", topo_main, "show the machine as hocket sees it"},
+#endif
+#ifdef HOCKET_HAS_PLAN
+    {"plan", plan_main, "print what a rank does in a collective: hocket plan all_reduce --algo ring --ranks 8"},
+#endif
+#ifdef HOCKET_HAS_PS
+    {"ps", ps_main, "show what the communicators of a running process do: hocket ps PID"},
+#endif
+    {"version", version_command, "print the version"},
+    {"help", help_command, "print this; flags of a command: hocket COMMAND --help"},
+};
+
+int help_command(int, char**) {
+  fmt::print("hocket {}: collective communication\n\n", HOCKET_VERSION);
+  for (const Command& command : kCommands) fmt::print("  hocket {:<9} {}\n", command.name, command.description);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr std::string_view kPerf = "_perf";
+  const std::string_view path = argc > 0 ? argv[0] : "hocket";
+  const std::string name(path.substr(path.rfind('/') + 1));
+  if (name.ends_with(kPerf)) {
+    std::string collective = name.substr(0, name.size() - kPerf.size());
+    std::string perf = "perf";
+    std::vector<char*> arguments = {perf.data(), collective.data()};
+    arguments.insert(arguments.end(), argv + 1, argv + argc);
+    const int count = static_cast<int>(arguments.size());
+    arguments.push_back(nullptr);
+    return perf_command(count, arguments.data());
+  }
+  if (argc < 2) {
+    help_command(0, nullptr);
+    return 2;
+  }
+  std::string_view wanted = argv[1];
+  if (wanted == "--help" || wanted == "-h") wanted = "help";
+  if (wanted == "--version") wanted = "version";
+  for (const Command& command : kCommands) {
+    if (command.name == wanted) return command.main(argc - 1, argv + 1);
+  }
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  fmt::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
+             hocket::nearest_name(wanted, names));
+  return 2;
+}
