@@ -30,7 +30,7 @@ namespace hocket {
 struct CommunicatorState;  // the inside: core/communicator_state.hpp
 }
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 class Engine;
 

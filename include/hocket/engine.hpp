@@ -8,7 +8,7 @@
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 /// One per process by default: made on first use, never destroyed at exit. Owns the memory that peers reach, one connection
 /// per peer process and transport, the helper threads and the view of the machine. Any thread.

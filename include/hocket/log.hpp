@@ -9,7 +9,7 @@
 #include <functional>
 #include <string_view>
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 /// How much is said. Each level includes those before it.
 enum class LogLevel : std::uint8_t {

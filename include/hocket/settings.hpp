@@ -13,7 +13,7 @@
 #include "hocket/log.hpp"
 #include "hocket/status.hpp"
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 /// The settings of one communicator.
 ///

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 /// What went wrong, grouped by what is lost. Values are stable: they travel between processes.
 enum class Code : std::uint8_t {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace hocket [[gnu::visibility("default")]] {
+namespace [[gnu::visibility("default")]] hocket {
 
 /// A member of a communicator, 0 .. size - 1.
 using Rank = int;
