@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// property_test.cpp: every registered algorithm, in every world, proven by the checker.
+//
+// A case is (algorithm, collective, world, count, root, tiles); it is run in bulk in and out of place, in packets and
+// with posted Moves where the plan allows them, each time with other slots, tiles a round, unit, lanes, schedule and
+// plan in between, dealt by a hash of the case and the printed seed (HOCKET_TEST_SEED). Worlds up to 16 in full, above
+// that four cases an algorithm.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "algorithms/dump.hpp"
+#include "algorithms/worlds.hpp"
+
+namespace hocket {
+namespace {
+
+constexpr int kFullWorlds = 16;
+constexpr int kWorlds = 64;
+/// A thin case's world times elements moved; one-shot forms at 64 ranks move 4096 times the count.
+constexpr std::uint64_t kMostElements = 400'000;
+
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* text = std::getenv("HOCKET_TEST_SEED");
+    return text == nullptr ? std::uint64_t{20090501} : std::strtoull(text, nullptr, 10);
+  }();
+  return value;
+}
+
+/// Deals a number below `limit` from a running hash.
+class Dealer {
+ public:
+  explicit Dealer(std::uint64_t start) : state_(start) {}
+  std::uint64_t below(std::uint64_t limit) {
+    state_ += 0x9e3779b97f4a7c15;
+    std::uint64_t x = state_;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return (x ^ (x >> 31)) % limit;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+bool is_pair(const Algorithm& a) {
+  return a.collective == Collective::kSend || a.collective == Collective::kReceive;
+}
+bool may_be_in_place(const Algorithm& a) {
+  return !is_pair(a) && a.collective != Collective::kAllToAll && a.collective != Collective::kBarrier;
+}
+
+/// One algorithm's plans for one world, root and number of lanes, with what ran of them.
+struct World {
+  const Algorithm* algorithm;
+  int root;
+  int lanes;
+  PlanWorld plans;
+  std::vector<std::uint8_t> ran;
+};
+
+struct Tally {
+  std::uint64_t cases = 0;
+  std::uint64_t runs = 0;
+  std::uint64_t steps = 0;
+};
+
+/// All worlds of n ranks, proven one after the other by one thread.
+class Prover {
+ public:
+  explicit Prover(int n) : n_(n) {}
+
+  void run() {
+    build();
+    for (std::size_t w = 0; w < worlds_.size(); ++w) {
+      if (n_ <= kFullWorlds) {
+        full(worlds_[w]);
+      } else {
+        thin(worlds_[w]);
+      }
+      never_run(worlds_[w]);
+    }
+  }
+
+  std::map<std::string, Tally> tallies;
+  std::vector<std::string> failures;
+
+ private:
+  static std::string name(const Algorithm& a) {
+    return std::string(to_string(a.collective)) + " " + std::string(a.name);
+  }
+
+  void build() {
+    for (const Algorithm& a : algorithms()) {
+      if ((a.max_world != 0 && n_ > a.max_world) || (is_pair(a) && n_ < 2)) continue;
+      std::set<int> roots = {0};
+      if (a.rooted) roots.insert({n_ - 1, n_ > 1 ? 1 : 0});
+      if (is_pair(a)) roots.erase(0);
+      for (const int root : roots)
+        for (int lanes = 1; lanes <= (a.many_lanes ? 2 : 1); ++lanes) {
+          auto plans = plan_world(a, {.world = n_, .root = root, .lanes = lanes});
+          if (!plans.ok()) {
+            failures.push_back(name(a) + ": " + plans.status().to_string());
+            continue;
+          }
+          World world{&a, root, lanes, std::move(plans).value(), {}};
+          world.ran.resize(world.plans.steps());
+          worlds_.push_back(std::move(world));
+        }
+    }
+  }
+
+  std::vector<std::uint64_t> counts() const {
+    const auto n = static_cast<std::uint64_t>(n_);
+    return {0, 1, n - 1, n, n + 1, 7 * n + 3};
+  }
+
+  void full(World& world) {
+    for (const std::uint64_t count : counts())
+      for (int tiles = 0; tiles < 5; ++tiles) one_case(world, count, tiles);
+  }
+
+  void thin(World& world) {
+    // Of four cases an algorithm, each root and number of lanes gets its share; small counts run all steps too.
+    Dealer deal(seed() ^ static_cast<std::uint64_t>(n_ * 64 + world.root) ^
+                (static_cast<std::uint64_t>(world.lanes) << 32));
+    std::vector<std::uint64_t> counts = this->counts();
+    const int cases = world.lanes == 1 && !world.algorithm->rooted ? 3 : 1;
+    for (int c = 0; c < cases; ++c) {
+      std::uint64_t count = counts[deal.below(counts.size())];
+      // What one run moves grows with n^2 per element of the count, or with n^2 in all for a buffer that is divided.
+      const std::uint64_t n2 = static_cast<std::uint64_t>(n_) * static_cast<std::uint64_t>(n_);
+      if (world.algorithm->collective != Collective::kBroadcast && count * n2 > kMostElements)
+        count = kMostElements / n2;
+      one_case(world, count, static_cast<int>(deal.below(5)));
+    }
+  }
+
+  void one_case(World& world, std::uint64_t count, int tiles) {
+    Tally& tally = tallies[name(*world.algorithm)];
+    if (world.lanes == 1) ++tally.cases;
+    const auto hash = [&](std::uint64_t mode) {
+      return seed() ^ (static_cast<std::uint64_t>(n_) << 56) ^ (static_cast<std::uint64_t>(world.root) << 48) ^
+             (count << 16) ^ (static_cast<std::uint64_t>(tiles) << 8) ^ (mode << 4) ^
+             static_cast<std::uint64_t>(world.lanes) ^
+             (static_cast<std::uint64_t>(world.algorithm - algorithms().data()) << 40);
+    };
+    // Modes: bulk, bulk in place, packets, posted.
+    Dealer pick(hash(15));
+    std::vector<std::uint64_t> modes = {0};
+    if (may_be_in_place(*world.algorithm)) modes.push_back(1);
+    if (world.plans.packets()) modes.push_back(2);
+    if (world.plans.posted()) modes.push_back(3);
+    if (n_ > kFullWorlds) modes = {modes[pick.below(modes.size())]};
+    for (const std::uint64_t mode : modes) {
+      Dealer deal(hash(mode));
+      const int slots = 2 + static_cast<int>(deal.below(3));
+      const int tile_choices[5] = {1, 2, slots, slots + 1, 2 * slots + 1};
+      CheckCall call{.plans = &world.plans,
+                     .count = count,
+                     .unit = deal.below(2) == 0 ? 1u : 4u,
+                     .tiles_per_round = slots == 2 ? 1 : 1 + static_cast<int>(deal.below(2)),
+                     .in_place = mode == 1 || (mode > 1 && may_be_in_place(*world.algorithm) && deal.below(2) == 1),
+                     .ran = &world.ran};
+      call.tile = tile_for(world.plans, call, static_cast<std::uint64_t>(tile_choices[tiles]));
+      World& between_world = worlds_[deal.below(worlds_.size())];
+      CheckCall between{.plans = &between_world.plans,
+                        .count = 1 + deal.below(n_ <= kFullWorlds ? 2 * static_cast<std::uint64_t>(n_) : 3)};
+      between.tile = tile_for(between_world.plans, between, 1 + deal.below(3));
+      CheckCall last = call;
+      last.tile = call.tile + 1;
+      last.tiles_per_round = slots - call.tiles_per_round > 1 ? slots - call.tiles_per_round : 1;
+      const CheckCall calls[] = {call, call, between, last};
+      CheckOptions options{.slots = slots,
+                           .protocol = mode == 2 ? Protocol::kPacket : Protocol::kBulk,
+                           .posted = mode == 3,
+                           .order = static_cast<Order>(deal.below(3)),
+                           .seed = hash(mode)};
+      auto report = checker_.check(calls, options);
+      ++tally.runs;
+      if (!report.ok()) {
+        char settings[256];
+        std::snprintf(settings, sizeof settings,
+                      "%s, world %d, root %d, %d lanes, count %llu, tile %llu, unit %u, %d slots, %d tiles a round, "
+                      "mode %d, in place %d, "
+                      "between %s: ",
+                      name(*world.algorithm).c_str(), n_, world.root, world.lanes,
+                      static_cast<unsigned long long>(count), static_cast<unsigned long long>(call.tile), call.unit,
+                      slots, call.tiles_per_round, static_cast<int>(mode), call.in_place,
+                      name(*between_world.algorithm).c_str());
+        failures.push_back(settings + std::string(report.status().text()));
+        continue;
+      }
+      tally.steps += report->steps;
+      if (!report->equal_bits) failures.push_back(name(*world.algorithm) + ": ranks have different bits");
+    }
+  }
+
+  /// Every step that is not in a repeat of count 0 has run for some count.
+  void never_run(const World& world) {
+    for (int r = 0; r < n_; ++r) {
+      const Plan& plan = world.plans.plan(r);
+      for (std::size_t l = 0; l < plan.lanes.size(); ++l) {
+        const LaneProgram& lane = plan.lanes[l];
+        for (std::uint32_t at = 0; at < lane.count; ++at) {
+          const Step& step = plan.steps[lane.first + at];
+          if (step.op == StepOp::kRepeat && step.count == 0) {
+            at = step.jump - 1;
+            continue;
+          }
+          if (step.op > StepOp::kWaitCredit || world.ran[world.plans.step_base(r) + lane.first + at] != 0) continue;
+          failures.push_back(name(*world.algorithm) + ", world " + std::to_string(n_) + ", rank " + std::to_string(r) +
+                             ", lane " + std::to_string(l) + ", step " + std::to_string(at) +
+                             " never runs: " + step_text(plan.view(), lane, at));
+        }
+      }
+    }
+  }
+
+  int n_;
+  std::vector<World> worlds_;
+  Checker checker_;
+};
+
+TEST(EveryAlgorithm, IsProvenInEveryWorld) {
+  std::printf("seed %llu (HOCKET_TEST_SEED)\n", static_cast<unsigned long long>(seed()));
+  std::mutex mutex;
+  std::map<std::string, Tally> tallies;
+  std::vector<std::string> failures;
+  std::atomic<int> next = kWorlds;
+  const auto work = [&] {
+    for (int n = next--; n >= 1; n = next--) {
+      Prover prover(n);
+      prover.run();
+      const std::lock_guard lock(mutex);
+      for (const auto& [algorithm, tally] : prover.tallies) {
+        tallies[algorithm].cases += tally.cases;
+        tallies[algorithm].runs += tally.runs;
+        tallies[algorithm].steps += tally.steps;
+      }
+      failures.insert(failures.end(), prover.failures.begin(), prover.failures.end());
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  Tally all;
+  for (const auto& [algorithm, tally] : tallies) {
+    std::printf("%-34s %8llu cases %8llu runs %12llu steps\n", algorithm.c_str(),
+                static_cast<unsigned long long>(tally.cases), static_cast<unsigned long long>(tally.runs),
+                static_cast<unsigned long long>(tally.steps));
+    all.cases += tally.cases;
+    all.runs += tally.runs;
+    all.steps += tally.steps;
+  }
+  std::printf("proven: %llu (algorithm, collective, world, count, root, tiles) cases in %llu runs of %llu steps\n",
+              static_cast<unsigned long long>(all.cases), static_cast<unsigned long long>(all.runs),
+              static_cast<unsigned long long>(all.steps));
+  for (std::size_t f = 0; f < failures.size() && f < 20; ++f) ADD_FAILURE() << failures[f];
+  EXPECT_EQ(failures.size(), 0u);
+  EXPECT_EQ(tallies.size(), algorithms().size());
+}
+
+}  // namespace
+}  // namespace hocket
