@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tools/main.cpp: the `hocket` command. Each subcommand is a file of its own; under a name like all_reduce_perf it is
 // the benchmark of that collective.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "bench/perf/perf.hpp"
+#include "core/format.hpp"
 #include "core/settings.hpp"
 #include "tools/run.hpp"
 
@@ -19,12 +18,14 @@ int ps_main(int argc, char** argv);
 
 namespace {
 
+using hocket::print;
+
 int perf_command(int argc, char** argv) {
   return hocket::perf::perf_main(argc, argv, HOCKET_VERSION);
 }
 
 int version_command(int, char**) {
-  fmt::print("hocket {}\n", HOCKET_VERSION);
+  hocket::print(stdout, "hocket {}\n", HOCKET_VERSION);
   return 0;
 }
 
@@ -52,8 +53,9 @@ constexpr Command kCommands[] = {
 };
 
 int help_command(int, char**) {
-  fmt::print("hocket {}: collective communication\n\n", HOCKET_VERSION);
-  for (const Command& command : kCommands) fmt::print("  hocket {:<9} {}\n", command.name, command.description);
+  hocket::print(stdout, "hocket {}: collective communication\n\n", HOCKET_VERSION);
+  for (const Command& command : kCommands)
+    hocket::print(stdout, "  hocket {:<9} {}\n", command.name, command.description);
   return 0;
 }
 
@@ -84,7 +86,7 @@ int main(int argc, char** argv) {
   }
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  fmt::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
-             hocket::nearest_name(wanted, names));
+  hocket::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
+                hocket::nearest_name(wanted, names));
   return 2;
 }

@@ -81,17 +81,17 @@ Result<Proof> prove(const PlanWorld& world) {
 }
 
 void print_proof(const Proof& proof, int n) {
-  fmt::print("proven: {} cases, {} steps (counts 0 to {}, 1 to 7 tiles, 2 and 3 slots, in and out of place)\n",
+  print(stdout, "proven: {} cases, {} steps (counts 0 to {}, 1 to 7 tiles, 2 and 3 slots, in and out of place)\n",
              proof.cases, proof.steps, 7 * n + 3);
-  fmt::print("{} lanes of a rank must progress at once; packets: {}; posted puts: {}; equal bits on all ranks: {}\n",
+  print(stdout, "{} lanes of a rank must progress at once; packets: {}; posted puts: {}; equal bits on all ranks: {}\n",
              proof.resident, proof.packets ? "yes" : "no", proof.posted ? "yes" : "no (it reads peers' memory)",
              proof.equal_bits ? "yes" : "no");
-  fmt::print("per link, elements for a count of {}, data signals, credit signals:\n", proof.count);
+  print(stdout, "per link, elements for a count of {}, data signals, credit signals:\n", proof.count);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to) {
       const LinkUse& use = proof.links[static_cast<std::size_t>(from * n + to)];
       if (use.elements != 0 || use.data_signals != 0 || use.credit_signals != 0)
-        fmt::print("  {:3} -> {:3} {:8} {:5} {:5}\n", from, to, use.elements, use.data_signals, use.credit_signals);
+        print(stdout, "  {:3} -> {:3} {:8} {:5} {:5}\n", from, to, use.elements, use.data_signals, use.credit_signals);
     }
 }
 
@@ -106,8 +106,8 @@ std::string json_string(std::string_view text) {
 
 void print_json(const Plan& plan, const Proof* proof) {
   const PlanHeader& h = plan.header;
-  fmt::print(
-      "{{\"collective\": {}, \"algorithm\": {}, \"world\": {}, \"rank\": {}, \"root\": {}, \"channels\": {}, "
+  print(
+      stdout, "{{\"collective\": {}, \"algorithm\": {}, \"world\": {}, \"rank\": {}, \"root\": {}, \"channels\": {}, "
       "\"pieces\": {}, "
       "\"work_entries\": {}, \"lanes\": [",
       json_string(to_string(h.collective)), json_string(plan.algorithm()), h.world, h.rank, h.root, h.channels,
@@ -115,15 +115,15 @@ void print_json(const Plan& plan, const Proof* proof) {
   const PlanView view = plan.view();
   for (std::size_t l = 0; l < plan.lanes.size(); ++l) {
     const LaneProgram& lane = plan.lanes[l];
-    fmt::print("{}{{\"part\": {}, \"parts\": {}, \"steps\": [", l == 0 ? "" : ", ", lane.part, lane.parts);
+    print(stdout, "{}{{\"part\": {}, \"parts\": {}, \"steps\": [", l == 0 ? "" : ", ", lane.part, lane.parts);
     for (std::uint32_t at = 0; at < lane.count; ++at)
-      fmt::print("{}{}", at == 0 ? "" : ", ", json_string(step_text(view, lane, at)));
-    fmt::print("]}}");
+      print(stdout, "{}{}", at == 0 ? "" : ", ", json_string(step_text(view, lane, at)));
+    print(stdout, "]}}");
   }
-  fmt::print("]");
+  print(stdout, "]");
   if (proof != nullptr) {
-    fmt::print(
-        ", \"proof\": {{\"cases\": {}, \"steps\": {}, \"resident\": {}, \"packets\": {}, \"posted\": {}, "
+    print(
+        stdout, ", \"proof\": {{\"cases\": {}, \"steps\": {}, \"resident\": {}, \"packets\": {}, \"posted\": {}, "
         "\"equal_bits\": {}, "
         "\"count\": {}, \"links\": [",
         proof->cases, proof->steps, proof->resident, proof->packets, proof->posted, proof->equal_bits, proof->count);
@@ -132,17 +132,17 @@ void print_json(const Plan& plan, const Proof* proof) {
       for (int to = 0; to < h.world; ++to) {
         const LinkUse& use = proof->links[static_cast<std::size_t>(from * h.world + to)];
         if (use.elements == 0 && use.data_signals == 0 && use.credit_signals == 0) continue;
-        fmt::print("{}{{\"from\": {}, \"to\": {}, \"elements\": {}, \"data_signals\": {}, \"credit_signals\": {}}}",
+        print(stdout, "{}{{\"from\": {}, \"to\": {}, \"elements\": {}, \"data_signals\": {}, \"credit_signals\": {}}}",
                    first ? "" : ", ", from, to, use.elements, use.data_signals, use.credit_signals);
         first = false;
       }
-    fmt::print("]}}");
+    print(stdout, "]}}");
   }
-  fmt::print("}}\n");
+  print(stdout, "}}\n");
 }
 
 int fail(std::string_view text) {
-  fmt::print(stderr, "hocket plan: {}\n", text);
+  print(stderr, "hocket plan: {}\n", text);
   return 1;
 }
 
@@ -173,7 +173,7 @@ int plan_main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 1;
   }
   if (list) {
-    for (const Algorithm& a : algorithms()) fmt::print("{:15} {:20} {}\n", to_string(a.collective), a.name, a.source);
+    for (const Algorithm& a : algorithms()) print(stdout, "{:15} {:20} {}\n", to_string(a.collective), a.name, a.source);
     return 0;
   }
   const Algorithm* algorithm = nullptr;
@@ -182,17 +182,17 @@ int plan_main(int argc, char** argv) {
   for (const Algorithm& a : algorithms()) {
     if (to_string(a.collective) != collective_name) continue;
     collective_known = true;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", a.name);
+    known += format("{}{}", known.empty() ? "" : ", ", a.name);
     if (a.name == algorithm_name) algorithm = &a;
   }
-  if (!collective_known) return fail(fmt::format("there is no collective '{}'", collective_name));
+  if (!collective_known) return fail(format("there is no collective '{}'", collective_name));
   if (algorithm == nullptr)
-    return fail(fmt::format("{} has no algorithm '{}', but {}", collective_name, algorithm_name, known));
+    return fail(format("{} has no algorithm '{}', but {}", collective_name, algorithm_name, known));
   if (args.rank < 0 || args.rank >= args.world || args.root < 0 || args.root >= args.world)
-    return fail(fmt::format("ranks and roots are 0 to {}", args.world - 1));
+    return fail(format("ranks and roots are 0 to {}", args.world - 1));
   if (algorithm->max_world != 0 && args.world > algorithm->max_world)
-    return fail(fmt::format("{} {} is for at most {} ranks", collective_name, algorithm_name, algorithm->max_world));
-  if (args.lanes > 1 && !algorithm->many_lanes) return fail(fmt::format("{} has the lanes it has", algorithm_name));
+    return fail(format("{} {} is for at most {} ranks", collective_name, algorithm_name, algorithm->max_world));
+  if (args.lanes > 1 && !algorithm->many_lanes) return fail(format("{} has the lanes it has", algorithm_name));
   const bool pair = algorithm->collective == Collective::kSend || algorithm->collective == Collective::kReceive;
   if (pair && args.root == 0) args.root = args.world - 1;
   if (pair && algorithm->collective == Collective::kReceive && args.rank == 0) args.rank = args.root;
@@ -209,7 +209,7 @@ int plan_main(int argc, char** argv) {
   if (json) {
     print_json(*plan, check ? &proof : nullptr);
   } else {
-    fmt::print("{}", to_text(*plan));
+    print(stdout, "{}", to_text(*plan));
     if (check) print_proof(proof, args.world);
   }
   return 0;

@@ -98,10 +98,9 @@ struct Child {
 std::string ending(const Child& child) {
   if (WIFSIGNALED(child.wait_status)) {
     const int number = WTERMSIG(child.wait_status);
-    return fmt::format("rank {} (pid {}) was killed by signal {} ({})", child.rank, child.pid, number,
-                       ::strsignal(number));
+    return format("rank {} (pid {}) was killed by signal {} ({})", child.rank, child.pid, number, ::strsignal(number));
   }
-  return fmt::format("rank {} (pid {}) ended with exit code {}", child.rank, child.pid, WEXITSTATUS(child.wait_status));
+  return format("rank {} (pid {}) ended with exit code {}", child.rank, child.pid, WEXITSTATUS(child.wait_status));
 }
 
 int exit_status(const Child& child) {
@@ -172,10 +171,10 @@ std::vector<std::string> environment_of(Rank rank, int ranks, int socket) {
       result.emplace_back(view);
     }
   }
-  result.push_back(fmt::format("HOCKET_RANK={}", rank));
-  result.push_back(fmt::format("HOCKET_SIZE={}", ranks));
-  result.push_back(fmt::format("HOCKET_LOCAL_RANK={}", rank));
-  result.push_back(fmt::format("HOCKET_RUN_FD={}", socket));
+  result.push_back(format("HOCKET_RANK={}", rank));
+  result.push_back(format("HOCKET_SIZE={}", ranks));
+  result.push_back(format("HOCKET_LOCAL_RANK={}", rank));
+  result.push_back(format("HOCKET_RUN_FD={}", socket));
   return result;
 }
 
@@ -345,13 +344,12 @@ class Job {
   }
 
   void refuse(Child& child, std::string_view why) {
-    fmt::print(stderr, "{}: the connection of rank {} (pid {}) was closed: {}\n", options_.name, child.rank, child.pid,
-               why);
+    print(stderr, "{}: the connection of rank {} (pid {}) was closed: {}\n", options_.name, child.rank, child.pid, why);
     child.socket.reset();
     child.request.clear();
     child.asks = false;
     if (lost_.empty())
-      lost_ = fmt::format("the launcher closed the connection of rank {} (pid {}): {}", child.rank, child.pid, why);
+      lost_ = format("the launcher closed the connection of rank {} (pid {}): {}", child.rank, child.pid, why);
   }
 
   static LaunchHeader header_of(const Child& child) {
@@ -377,7 +375,7 @@ class Job {
     for (const Child& child : children_) {
       const LaunchHeader header = header_of(child);
       if (header.bytes == expected.bytes && header.sequence == expected.sequence) continue;
-      const std::string text = fmt::format(
+      const std::string text = format(
           "rank {} is at exchange {} with {} bytes, rank {} at exchange {} with {}: all ranks must make their "
           "communicators in "
           "the same order",
@@ -385,8 +383,8 @@ class Job {
       return answer_all(Code::kMismatch, std::as_bytes(std::span(text)));
     }
     if (expected.bytes * children_.size() > LaunchHeader::kMaxAnswerBytes) {
-      const std::string text = fmt::format("{} ranks with {} bytes each are more than {} bytes", children_.size(),
-                                           expected.bytes, LaunchHeader::kMaxAnswerBytes);
+      const std::string text = format("{} ranks with {} bytes each are more than {} bytes", children_.size(),
+                                      expected.bytes, LaunchHeader::kMaxAnswerBytes);
       return answer_all(Code::kInvalidArgument, std::as_bytes(std::span(text)));
     }
     std::vector<std::byte> together;
@@ -444,7 +442,7 @@ class Job {
     if (lost_.empty()) lost_ = ending(child) + " before the exchange";
     const int status = exit_status(child);
     if (status == 0) return;
-    fmt::print(stderr, "{}: {}\n", options_.name, ending(child));
+    print(stderr, "{}: {}\n", options_.name, ending(child));
     if (first_failure_ != 0) return;
     first_failure_ = status;
     if (!options_.keep_going) next_deadline_ = Deadline::after(options_.grace);
@@ -461,8 +459,8 @@ class Job {
     const int number = terminated_ ? SIGKILL : SIGTERM;
     for (const Child& child : children_) {
       if (child.ended) continue;
-      fmt::print(stderr, "{}: rank {} (pid {}) still runs, sending {}\n", options_.name, child.rank, child.pid,
-                 terminated_ ? "SIGKILL" : "SIGTERM");
+      print(stderr, "{}: rank {} (pid {}) still runs, sending {}\n", options_.name, child.rank, child.pid,
+            terminated_ ? "SIGKILL" : "SIGTERM");
     }
     forward(number);
     if (!terminated_) forward(SIGCONT);  // one that is stopped could not take it
@@ -483,7 +481,7 @@ class Job {
       std::string text;
       std::size_t begin = 0;
       for (std::size_t end; (end = output.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        text += fmt::format("[{}] {}\n", child.rank, std::string_view(output.line).substr(begin, end - begin));
+        text += format("[{}] {}\n", child.rank, std::string_view(output.line).substr(begin, end - begin));
       }
       output.line.erase(0, begin);
       write_all(output.to, text);
@@ -491,7 +489,7 @@ class Job {
   }
 
   void close_output(Child& child, Output& output) {
-    if (!output.line.empty()) write_all(output.to, fmt::format("[{}] {}\n", child.rank, output.line));
+    if (!output.line.empty()) write_all(output.to, format("[{}] {}\n", child.rank, output.line));
     output.line.clear();
     output.fd.reset();
   }
@@ -546,13 +544,13 @@ int run_main(int argc, char** argv) {
   if (end < argc && std::string_view(argv[end]) == "--") ++end;
   options.arguments.assign(argv + end, argv + argc);
   if (options.arguments.empty()) {
-    fmt::print(stderr, "hocket run: no program to run: hocket run --ranks N PROGRAM [ARGUMENTS...]\n");
+    hocket::print(stderr, "hocket run: no program to run: hocket run --ranks N PROGRAM [ARGUMENTS...]\n");
     return 2;
   }
   options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(grace * 1000));
   const hocket::Result<int> result = hocket::run::run_ranks(options);
   if (!result.ok()) {
-    fmt::print(stderr, "hocket run: {}\n", result.status().text());
+    hocket::print(stderr, "hocket run: {}\n", result.status().text());
     return 2;
   }
   return *result;

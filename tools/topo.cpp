@@ -15,6 +15,8 @@ int topo_main(int argc, char** argv);
 
 namespace {
 
+using hocket::format;
+using hocket::print;
 using hocket::topo::Graph;
 using hocket::topo::HostCost;
 using hocket::topo::LinkCost;
@@ -43,23 +45,23 @@ bool has_link(const Graph& graph, LinkKind kind) {
 std::string conclusions_text(const Graph& graph) {
   const HostCost host = host_cost(graph);
   std::string out = "\nwhat hocket derives\n";
-  out += fmt::format("  usable CPUs        {:.4g}\n", host.usable_cpus);
-  out += fmt::format("  L2 tile budget     {} (L2 {} a core, L3 {}{})\n", hocket::topo::bytes_to_text(host.tile_bytes),
+  out += hocket::format("  usable CPUs        {:.4g}\n", host.usable_cpus);
+  out += hocket::format("  L2 tile budget     {} (L2 {} a core, L3 {}{})\n", hocket::topo::bytes_to_text(host.tile_bytes),
                      hocket::topo::bytes_to_text(host.l2_bytes), hocket::topo::bytes_to_text(host.l3_bytes),
                      graph.l2_bytes() > 0 && graph.l3_bytes() > 0 ? "" : "; what is unknown is assumed");
-  out += fmt::format("  core to core       {:.0f} ns a cache line ({}; a default, not measured)\n",
+  out += hocket::format("  core to core       {:.0f} ns a cache line ({}; a default, not measured)\n",
                      host.line_seconds * 1e9,
                      host.one_l3 ? "all allowed CPUs share one cache" : "allowed CPUs span caches");
   for (const LinkKind kind : kLinkKinds) {
     if (!has_link(graph, kind)) continue;
     const LinkCost cost = link_cost(graph, kind);
-    out += fmt::format("  {:<7} link       {:.3g} us + bytes / {:.3g} GB/s ({})\n", to_string(kind),
+    out += hocket::format("  {:<7} link       {:.3g} us + bytes / {:.3g} GB/s ({})\n", to_string(kind),
                        cost.alpha_seconds * 1e6, cost.beta_bytes_per_second / 1e9, to_string(cost.origin));
   }
-  out += fmt::format("  GPUs, NICs         {}, {}\n", graph.count(NodeKind::kGpu), graph.count(NodeKind::kNic));
-  out += fmt::format("  host id            {}\n",
+  out += hocket::format("  GPUs, NICs         {}, {}\n", graph.count(NodeKind::kGpu), graph.count(NodeKind::kNic));
+  out += hocket::format("  host id            {}\n",
                      graph.host_id.empty() ? "none" : hocket::topo::json_string(graph.host_id));
-  out += fmt::format("  topology digest    {:016x}\n", graph.digest());
+  out += hocket::format("  topology digest    {:016x}\n", graph.digest());
   return out;
 }
 
@@ -69,11 +71,11 @@ std::string conclusions_json(const Graph& graph) {
   for (const LinkKind kind : kLinkKinds) {
     if (!has_link(graph, kind)) continue;
     const LinkCost cost = link_cost(graph, kind);
-    links += fmt::format("{}\"{}\":{{\"alpha_seconds\":{},\"beta_bytes_per_second\":{},\"origin\":\"{}\"}}",
+    links += hocket::format("{}\"{}\":{{\"alpha_seconds\":{},\"beta_bytes_per_second\":{},\"origin\":\"{}\"}}",
                          links.empty() ? "" : ",", to_string(kind), cost.alpha_seconds, cost.beta_bytes_per_second,
                          to_string(cost.origin));
   }
-  return fmt::format(
+  return hocket::format(
       "{{\"usable_cpus\":{},\"tile_bytes\":{},\"l2_bytes\":{},\"l3_bytes\":{},\"line_seconds\":{},\"one_l3\":{},"
       "\"links\":{{{}}}}}",
       host.usable_cpus, host.tile_bytes, host.l2_bytes, host.l3_bytes, host.line_seconds, host.one_l3, links);
@@ -101,15 +103,15 @@ int topo_main(int argc, char** argv) {
                                        ? hocket::topo::graph_from_synthetic(from.substr(kSynthetic.size()))
                                        : hocket::topo::graph_from_hwloc_xml(from);
     if (!loaded.ok()) {
-      fmt::print(stderr, "hocket topo: {}\n", loaded.status().text());
+      hocket::print(stderr, "hocket topo: {}\n", loaded.status().text());
       return 1;
     }
     graph = std::move(*loaded);
   }
   if (json) {
-    fmt::print("{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
+    hocket::print(stdout, "{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
   } else {
-    fmt::print("{}{}", graph.to_text(), conclusions_text(graph));
+    hocket::print(stdout, "{}{}", graph.to_text(), conclusions_text(graph));
   }
   return 0;
 }

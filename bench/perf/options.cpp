@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/perf/options.hpp"
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -65,9 +65,9 @@ std::string lower(std::string_view text) {
 std::string names(std::string_view what) {
   std::string result;
   if (what == "types") {
-    for (const TypeName& entry : kTypes) result += fmt::format("{} ", entry.name);
+    for (const TypeName& entry : kTypes) result += format("{} ", entry.name);
   } else {
-    for (const OpName& entry : kOps) result += fmt::format("{} ", entry.name);
+    for (const OpName& entry : kOps) result += format("{} ", entry.name);
   }
   return result + "all";
 }
@@ -76,7 +76,7 @@ CLI::Validator bytes_into(std::size_t& target) {
   return CLI::Validator(
       [&target](std::string& text) {
         const auto bytes = parse_bytes(text);
-        if (!bytes) return fmt::format("'{}' is no size: a number, with K, M or G for 1024, 1024^2 or 1024^3", text);
+        if (!bytes) return format("'{}' is no size: a number, with K, M or G for 1024, 1024^2 or 1024^3", text);
         target = *bytes;
         return std::string();
       },
@@ -84,7 +84,7 @@ CLI::Validator bytes_into(std::size_t& target) {
 }
 
 Parsed refused(std::string_view text) {
-  fmt::print(stderr, "hocket perf: {}\n", text);
+  print(stderr, "hocket perf: {}\n", text);
   return {std::nullopt, 2};
 }
 
@@ -234,11 +234,11 @@ Parsed parse_options(int argc, const char* const* argv) {
     std::vector<std::string_view> known;
     for (const PerfCollective* c : perf_collectives()) known.push_back(c->name);
     return refused(
-        fmt::format("unknown collective '{}', the nearest is {}", collective, nearest_name(collective, known)));
+        format("unknown collective '{}', the nearest is {}", collective, nearest_name(collective, known)));
   }
   for (const auto& [flag, value] : not_offered) {
     if (flag->accepted.empty() || value != flag->accepted) {
-      return refused(fmt::format("{} {} is not offered: {}", flag->flags, value, flag->reason));
+      return refused(format("{} {} is not offered: {}", flag->flags, value, flag->reason));
     }
   }
   if (registered != 0 && registered != 2) {
@@ -251,7 +251,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   } else if (const auto one = parse_type(type)) {
     options.types = {*one};
   } else {
-    return refused(fmt::format("unknown data type '{}': there are {}", type, names("types")));
+    return refused(format("unknown data type '{}': there are {}", type, names("types")));
   }
   if (lower(op) == "all") {
     options.ops = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAverage};
@@ -259,7 +259,7 @@ Parsed parse_options(int argc, const char* const* argv) {
     options.ops = {*one};
   } else {
     return refused(
-        fmt::format("unknown operation '{}': there are {}{}", op, names("ops"),
+        format("unknown operation '{}': there are {}{}", op, names("ops"),
                     lower(op) == "mulsum" ? " (mulsum is not offered: hocket has no premultiplied sum)" : ""));
   }
   if (!options.collective->reduces) options.ops = {ReduceOp::kSum};
@@ -267,9 +267,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (min->count() > 0 && max->count() == 0) options.max_bytes = std::max(options.max_bytes, options.min_bytes);
   if (max->count() > 0 && min->count() == 0) options.min_bytes = std::min(options.max_bytes, options.min_bytes);
   if (options.min_bytes > options.max_bytes) {
-    return refused(fmt::format("-b {} is more than -e {}", options.min_bytes, options.max_bytes));
+    return refused(format("-b {} is more than -e {}", options.min_bytes, options.max_bytes));
   }
-  if (root < -1) return refused(fmt::format("-r {}: a root is a rank, or -1 for all in turn", root));
+  if (root < -1) return refused(format("-r {}: a root is a rank, or -1 for all in turn", root));
   options.root = root < 0 ? std::nullopt : std::optional<Rank>(root);
   options.blocking = blocking == 1;
   options.over_ranks = static_cast<OverRanks>(average);
@@ -281,7 +281,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   }
   if (options.ranks && *options.ranks % options.threads != 0) {
     return refused(
-        fmt::format("--ranks {} can't be divided into processes of {} threads (-t)", *options.ranks, options.threads));
+        format("--ranks {} can't be divided into processes of {} threads (-t)", *options.ranks, options.threads));
   }
   return {std::move(options), 0};
 }

@@ -20,7 +20,7 @@ namespace hocket::perf {
 namespace {
 
 int complain(std::string_view text) {
-  fmt::print(stderr, "hocket perf: {}\n", text);
+  print(stderr, "hocket perf: {}\n", text);
   return 2;
 }
 
@@ -28,7 +28,7 @@ int complain(std::string_view text) {
 int run_as_processes(const Options& options, int argc, char** argv) {
   char self[4096];
   const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n < 0) return complain(fmt::format("/proc/self/exe: {}", std::strerror(errno)));
+  if (n < 0) return complain(format("/proc/self/exe: {}", std::strerror(errno)));
   self[n] = '\0';
   run::Options start;
   start.ranks = *options.ranks / options.threads;
@@ -69,7 +69,7 @@ int run_ranks_here(const Options& options, int process, int processes, const Exc
     // Once is enough where threads ended by the same error.
     if (result.ok() || result.status().text() == said) continue;
     said = result.status().text();
-    fmt::print(stderr, "hocket perf: rank {}: {}\n", process * threads + thread, result.status().to_string());
+    print(stderr, "hocket perf: rank {}: {}\n", process * threads + thread, result.status().to_string());
   }
   if (!said.empty()) return 1;
   // Rank 0 knows the sum of all; the others need not fail as well.
@@ -88,7 +88,7 @@ int perf_main(int argc, char** argv, const char* version) {
   if (*launched) {
     const LaunchedRank& me = **launched;
     if (options.ranks && *options.ranks != me.size * options.threads) {
-      return complain(fmt::format("--ranks {}, but the launcher started {} process{} of {} rank{}: leave --ranks away",
+      return complain(format("--ranks {}, but the launcher started {} process{} of {} rank{}: leave --ranks away",
                                   *options.ranks, me.size, me.size == 1 ? "" : "es", options.threads,
                                   options.threads == 1 ? "" : "s"));
     }

@@ -11,16 +11,16 @@ namespace {
 constexpr double kTooWide = 1e7;
 
 std::string microseconds(double value) {
-  if (value >= kTooWide) return fmt::format("{:8.3g}", value);
-  return value >= 10000 ? fmt::format("{:8.0f}", value) : fmt::format("{:8.2f}", value);
+  if (value >= kTooWide) return format("{:8.3g}", value);
+  return value >= 10000 ? format("{:8.0f}", value) : format("{:8.2f}", value);
 }
 
 std::string wrong_text(const Row& row) {
-  return row.wrong ? fmt::format("{}", *row.wrong) : "N/A";
+  return row.wrong ? format("{}", *row.wrong) : "N/A";
 }
 
 std::string measured(const Row& row) {
-  return fmt::format(" {} {:7.2f} {:7.2f} {:>6}", microseconds(row.median_us), row.algbw, row.busbw, wrong_text(row));
+  return format(" {} {:7.2f} {:7.2f} {:>6}", microseconds(row.median_us), row.algbw, row.busbw, wrong_text(row));
 }
 
 std::string json_text(const std::string& text) {
@@ -30,7 +30,7 @@ std::string json_text(const std::string& text) {
       result += '\\';
       result += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+      result += format("\\u{:04x}", static_cast<int>(c));
     } else {
       result += c;
     }
@@ -49,11 +49,11 @@ std::string_view table_op(const Row& row) {
 }
 
 std::string common_columns(const Row& row) {
-  return fmt::format("{:12} {:13} {:>9} {:>7} {:7}", row.bytes, row.count, table_type(row), table_op(row), row.root);
+  return format("{:12} {:13} {:>9} {:>7} {:7}", row.bytes, row.count, table_type(row), table_op(row), row.root);
 }
 
 std::string how(const Row& row) {
-  return fmt::format("{}/{}/{}", row.algo, row.proto, row.transport);
+  return format("{}/{}/{}", row.algo, row.proto, row.transport);
 }
 
 }  // namespace
@@ -69,21 +69,21 @@ std::string csv_header() {
 }
 
 std::string csv_line(const Row& row) {
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{}", row.collective, row.type,
+  return format("{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{}", row.collective, row.type,
                      row.op, row.ranks, row.transport, row.algo, row.proto, row.bytes, row.count,
                      row.in_place ? "in" : "out", row.min_us, row.median_us, row.p99_us, row.algbw, row.busbw,
-                     row.wrong ? fmt::format("{}", *row.wrong) : "");
+                     row.wrong ? format("{}", *row.wrong) : "");
 }
 
 std::string json_object(const Row& row) {
-  return fmt::format(
+  return format(
       "{{\"collective\":{},\"type\":{},\"op\":{},\"ranks\":{},\"root\":{},\"transport\":{},\"algo\":{},\"proto\":{},"
       "\"bytes\":{},"
       "\"count\":{},\"place\":\"{}\",\"min_us\":{:.9g},\"median_us\":{:.9g},\"p99_us\":{:.9g},\"algbw_GBps\":{:.9g},"
       "\"busbw_GBps\":{:.9g},\"wrong\":{}}}",
       json_text(row.collective), json_text(row.type), json_text(row.op), row.ranks, row.root, json_text(row.transport),
       json_text(row.algo), json_text(row.proto), row.bytes, row.count, row.in_place ? "in" : "out", row.min_us,
-      row.median_us, row.p99_us, row.algbw, row.busbw, row.wrong ? fmt::format("{}", *row.wrong) : "null");
+      row.median_us, row.p99_us, row.algbw, row.busbw, row.wrong ? format("{}", *row.wrong) : "null");
 }
 
 Result<std::unique_ptr<Report>> Report::open(const Options& options, std::string version) {
@@ -91,7 +91,7 @@ Result<std::unique_ptr<Report>> Report::open(const Options& options, std::string
   if (!options.csv.empty()) {
     report->csv_.reset(std::fopen(options.csv.c_str(), "we"));
     if (!report->csv_) return system_error(Code::kInvalidArgument, errno, "--csv {}: can't be written", options.csv);
-    fmt::print(report->csv_.get(), "{}\n", csv_header());
+    print(report->csv_.get(), "{}\n", csv_header());
   }
   return report;
 }
@@ -100,34 +100,34 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
   ranks_ = ranks;
   if (options_.json) return;
   const Options& o = options_;
-  fmt::print("# hocket {} perf: {}\n", version_, description);
-  fmt::print("# minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: {} validation: {}\n",
+  print(stdout, "# hocket {} perf: {}\n", version_, description);
+  print(stdout, "# minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: {} validation: {}\n",
              o.min_bytes, o.max_bytes, o.step_factor > 1 ? o.step_factor : o.step_bytes,
-             o.step_factor > 1 ? "factor" : "bytes", o.warmups ? fmt::format("{}", *o.warmups) : "by time",
-             o.iterations ? fmt::format("{}", *o.iterations) : "by time",
-             o.calls ? fmt::format("{}", *o.calls) : "by time", o.checks);
-  fmt::print("# time: median over iterations{}\n#\n# Using ranks\n",
+             o.step_factor > 1 ? "factor" : "bytes", o.warmups ? format("{}", *o.warmups) : "by time",
+             o.iterations ? format("{}", *o.iterations) : "by time",
+             o.calls ? format("{}", *o.calls) : "by time", o.checks);
+  print(stdout, "# time: median over iterations{}\n#\n# Using ranks\n",
              o.over_ranks == OverRanks::kMaximum   ? " of the slowest rank's time"
              : o.over_ranks == OverRanks::kMinimum ? " of the fastest rank's time"
              : o.over_ranks == OverRanks::kAverage ? " of the ranks' average time"
                                                    : " of rank 0's time");
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    fmt::print("#  Rank {:2} Pid {:6} on {:>10} cpu {}{}\n", r, ranks[r].pid, ranks[r].host, ranks[r].cpu,
+    print(stdout, "#  Rank {:2} Pid {:6} on {:>10} cpu {}{}\n", r, ranks[r].pid, ranks[r].host, ranks[r].cpu,
                o.pin ? " (pinned)" : "");
   }
-  fmt::print("#\n");
+  print(stdout, "#\n");
   if (o.compare) {
-    fmt::print(
-        "# {:>10} {:>13} {:>9} {:>7} {:>7} {:>5}  for each algorithm: time (us), busbw (GB/s), #wrong if any; * is the "
+    print(
+        stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:>5}  for each algorithm: time (us), busbw (GB/s), #wrong if any; * is the "
         "fastest\n",
         "size", "count", "type", "redop", "root", "place");
   } else {
     const char* columns = "#     time   algbw   busbw #wrong";
-    fmt::print("# {:>10} {:>13} {:>9} {:>7} {:>7} {:^32} {:^32}\n", "", "", "", "", "", "out-of-place", "in-place");
-    fmt::print("# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}  algorithm/protocol/transport\n", "size", "count", "type",
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:^32} {:^32}\n", "", "", "", "", "", "out-of-place", "in-place");
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}  algorithm/protocol/transport\n", "size", "count", "type",
                "redop", "root", columns + 1, columns + 1);
     const char* units = "    (us)  (GB/s)  (GB/s)       ";
-    fmt::print("# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}\n", "(B)", "(elements)", "", "", "", units, units);
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}\n", "(B)", "(elements)", "", "", "", units, units);
   }
   std::fflush(stdout);
 }
@@ -136,7 +136,7 @@ void Report::note(const std::string& text) {
   notes_.push_back(text);
   if (options_.json) return;
   clear_progress();
-  fmt::print("# {}\n", text);
+  print(stdout, "# {}\n", text);
   std::fflush(stdout);
 }
 
@@ -145,7 +145,7 @@ void Report::rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     wrong_ += row.wrong.value_or(0);
     all_.push_back(row);
-    if (csv_) fmt::print(csv_.get(), "{}\n", csv_line(row));
+    if (csv_) print(csv_.get(), "{}\n", csv_line(row));
   }
   if (csv_) std::fflush(csv_.get());
   if (options_.json || rows.empty()) return;
@@ -160,11 +160,11 @@ void Report::rows(const std::vector<Row>& rows) {
 void Report::table_line(const std::vector<Row>& rows) {
   const Row *out = nullptr, *in = nullptr;
   for (const Row& row : rows) (row.in_place ? in : out) = &row;
-  const std::string none = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
+  const std::string none = format(" {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
   const Row& any = out ? *out : *in;
   std::string used = how(any);
   if (out && in && how(*in) != used) used += " " + how(*in);
-  fmt::print("{}{}{}  {}\n", common_columns(any), out ? measured(*out) : none, in ? measured(*in) : none, used);
+  print(stdout, "{}{}{}  {}\n", common_columns(any), out ? measured(*out) : none, in ? measured(*in) : none, used);
 }
 
 void Report::compare_lines(const std::vector<Row>& rows) {
@@ -174,14 +174,14 @@ void Report::compare_lines(const std::vector<Row>& rows) {
       if (row.in_place == in_place && (!best || row.median_us < best->median_us)) best = &row;
     }
     if (!best) continue;
-    std::string line = fmt::format("{} {:>5}", common_columns(*best), in_place ? "in" : "out");
+    std::string line = format("{} {:>5}", common_columns(*best), in_place ? "in" : "out");
     for (const Row& row : rows) {
       if (row.in_place != in_place) continue;
-      line += fmt::format(" | {}{}/{} {} {:7.2f}", &row == best ? "*" : " ", row.algo, row.proto,
+      line += format(" | {}{}/{} {} {:7.2f}", &row == best ? "*" : " ", row.algo, row.proto,
                           microseconds(row.median_us), row.busbw);
-      if (row.wrong.value_or(0) > 0) line += fmt::format(" WRONG {}", *row.wrong);
+      if (row.wrong.value_or(0) > 0) line += format(" WRONG {}", *row.wrong);
     }
-    fmt::print("{}\n", line);
+    print(stdout, "{}\n", line);
   }
 }
 
@@ -192,37 +192,37 @@ void Report::foot() {
   const double average = all_.empty() ? 0 : sum / static_cast<double>(all_.size());
   if (!options_.json) {
     if (options_.checks > 0) {
-      fmt::print("# Out of bounds values : {} {}\n", wrong_, wrong_ == 0 ? "OK" : "FAILED");
+      print(stdout, "# Out of bounds values : {} {}\n", wrong_, wrong_ == 0 ? "OK" : "FAILED");
     } else {
-      fmt::print("# Out of bounds values : not checked\n");
+      print(stdout, "# Out of bounds values : not checked\n");
     }
-    fmt::print("# Avg bus bandwidth    : {:.6g}\n#\n", average);
+    print(stdout, "# Avg bus bandwidth    : {:.6g}\n#\n", average);
     std::fflush(stdout);
     return;
   }
   std::string ranks, rows, notes;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    ranks += fmt::format("{}{{\"rank\":{},\"host\":{},\"pid\":{},\"cpu\":{}}}", r ? "," : "", r,
+    ranks += format("{}{{\"rank\":{},\"host\":{},\"pid\":{},\"cpu\":{}}}", r ? "," : "", r,
                          json_text(ranks_[r].host), ranks_[r].pid, ranks_[r].cpu);
   }
-  for (const Row& row : all_) rows += fmt::format("{}\n{}", rows.empty() ? "" : ",", json_object(row));
-  for (const std::string& note : notes_) notes += fmt::format("{}{}", notes.empty() ? "" : ",", json_text(note));
-  fmt::print(
-      "{{\"version\":{},\"ranks\":[{}],\"notes\":[{}],\"rows\":[{}],\n\"average_busbw_GBps\":{:.9g},\"wrong\":{}}}\n",
-      json_text(version_), ranks, notes, rows, average, options_.checks > 0 ? fmt::format("{}", wrong_) : "null");
+  for (const Row& row : all_) rows += format("{}\n{}", rows.empty() ? "" : ",", json_object(row));
+  for (const std::string& note : notes_) notes += format("{}{}", notes.empty() ? "" : ",", json_text(note));
+  print(
+      stdout, "{{\"version\":{},\"ranks\":[{}],\"notes\":[{}],\"rows\":[{}],\n\"average_busbw_GBps\":{:.9g},\"wrong\":{}}}\n",
+      json_text(version_), ranks, notes, rows, average, options_.checks > 0 ? format("{}", wrong_) : "null");
   std::fflush(stdout);
 }
 
 void Report::progress(const std::string& text) {
   if (!::isatty(STDERR_FILENO)) return;
-  fmt::print(stderr, "\r\033[K{} ...", text);
+  print(stderr, "\r\033[K{} ...", text);
   std::fflush(stderr);
   progress_shown_ = true;
 }
 
 void Report::clear_progress() {
   if (!progress_shown_) return;
-  fmt::print(stderr, "\r\033[K");
+  print(stderr, "\r\033[K");
   std::fflush(stderr);
   progress_shown_ = false;
 }

@@ -141,23 +141,24 @@ class Runner {
     HOCKET_ASSIGN(const std::vector<RankInfo> all, gather(std::span<const RankInfo>(&mine, 1)));
     if (!me_.report) return {};
     const int processes = me_.size / options_.threads;
-    me_.report->head(all, fmt::format("{}, {} ranks in {} process{}, {} calls, {} memory", collective_.name, me_.size,
-                                      processes, processes == 1 ? "" : "es", options_.blocking ? "blocking" : "stream",
-                                      options_.symmetric ? "symmetric" : "plain"));
+    me_.report->head(all, format("{}, {} ranks in {} process{}, {} calls, {} memory", collective_.name, me_.size,
+                                 processes, processes == 1 ? "" : "es", options_.blocking ? "blocking" : "stream",
+                                 options_.symmetric ? "symmetric" : "plain"));
     return {};
   }
 
   Status make_subjects() {
     HOCKET_ASSIGN(Settings settings, Settings::from_environment());
     if (options_.timeout_s > 0) settings.timeout = std::chrono::seconds(options_.timeout_s);
+    if (copies_only()) note("one rank has nobody to send to: a copy in its own memory is measured");
     if (!options_.compare) return add_subject({}, settings);
     for (const Algorithm& algorithm : algorithms()) {
       if (algorithm.collective != collective_.collective) continue;
       Settings forced = settings;
-      forced.algo = fmt::format("{}:{}", to_string(algorithm.collective), algorithm.name);
+      forced.algo = format("{}:{}", to_string(algorithm.collective), algorithm.name);
       const Status added = add_subject(std::string(algorithm.name), forced);
       if (added.code() == Code::kUnsupported) {
-        note(fmt::format("{}: {}", algorithm.name, added.text()));
+        note(format("{}: {}", algorithm.name, added.text()));
       } else {
         HOCKET_TRY(added);
       }
@@ -208,9 +209,9 @@ class Runner {
       for (Subject& subject : subjects_) {
         if (!subject.fits) continue;
         if (me_.report) {
-          me_.report->progress(fmt::format("{} {} {} {} bytes {}{}", collective_.name, to_string(type),
-                                           collective_.reduces ? to_string(op) : "", bytes, in_place ? "in place " : "",
-                                           subject.algorithm));
+          me_.report->progress(format("{} {} {} {} bytes {}{}", collective_.name, to_string(type),
+                                      collective_.reduces ? to_string(op) : "", bytes, in_place ? "in place " : "",
+                                      subject.algorithm));
         }
         HOCKET_ASSIGN(std::optional<Row> row, measure(subject, task));
         if (!row) continue;
@@ -286,7 +287,7 @@ class Runner {
     double seconds = seconds_since(start);
     if (options_.compare && first.code() == Code::kUnsupported) {
       subject.fits = false;
-      note(fmt::format("{}: {}", subject.algorithm, first.text()));
+      note(format("{}: {}", subject.algorithm, first.text()));
       HOCKET_TRY(agree(Status()));
       return std::optional<Row>();
     }
@@ -360,6 +361,11 @@ class Runner {
     // The choice goes by the bytes that the API's count makes.
     const auto choice =
         choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric, state.world);
+    if (copies_only()) {
+      row.algo = row.proto = "copy";
+      row.transport = "self";
+      return;
+    }
     row.algo = choice.ok() ? choice->algorithm->name : "?";
     row.proto = choice.ok() ? to_string(choice->protocol) : "?";
     std::vector<std::string> transports;
@@ -369,8 +375,10 @@ class Runner {
       if (std::find(transports.begin(), transports.end(), name) == transports.end())
         transports.push_back(std::move(name));
     }
-    row.transport = transports.empty() ? "self" : fmt::format("{}", fmt::join(transports, "+"));
+    row.transport = transports.empty() ? "self" : join(transports, "+");
   }
+
+  bool copies_only() const { return me_.size == 1 && collective_.collective == Collective::kSend; }
 
   void note(const std::string& text) {
     if (me_.report) me_.report->note(text);

@@ -16,11 +16,11 @@ inline constexpr std::uint64_t kWholeChunk = ~std::uint64_t{0};
 
 /// What a call brings to a plan. Equal on all ranks, but for the uneven counts of cuts that only the two ends know.
 struct Shape {
-  std::uint64_t count = 0;          ///< as the collective defines it: all-reduce, broadcast: the buffer; else one rank's chunk
-  std::uint64_t tile = kWholeChunk; ///< elements of a chunk in flight at once
-  std::uint32_t unit = 1;           ///< elements of 16 bytes, at least 1: the grain of `even` cuts and of parts
-  std::int32_t tiles_per_round = 1; ///< K <= slots - 1
-  std::int32_t slots = 2;           ///< S of every channel
+  std::uint64_t count = 0;  ///< as the collective defines it: all-reduce, broadcast: the buffer; else one rank's chunk
+  std::uint64_t tile = kWholeChunk;  ///< elements of a chunk in flight at once
+  std::uint32_t unit = 1;            ///< elements of 16 bytes, at least 1: the grain of `even` cuts and of parts
+  std::int32_t tiles_per_round = 1;  ///< K <= slots - 1
+  std::int32_t slots = 2;            ///< S of every channel
   // Uneven chunks, one entry a chunk, where a cut has them; null: every chunk has `count`, one after the other.
   const std::uint64_t* rank_counts = nullptr;
   const std::uint64_t* rank_offsets = nullptr;
@@ -37,7 +37,9 @@ struct Chunk {
 
 namespace bind_detail {
 
-HOCKET_HD constexpr std::uint64_t smaller(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
+HOCKET_HD constexpr std::uint64_t smaller(std::uint64_t a, std::uint64_t b) {
+  return a < b ? a : b;
+}
 
 /// Piece c of n of [0, length), cut at units; the last unit is clipped.
 HOCKET_HD constexpr Chunk even(std::uint64_t length, std::uint64_t unit, std::uint64_t c, std::uint64_t n) {
@@ -51,21 +53,22 @@ HOCKET_HD constexpr Chunk even(std::uint64_t length, std::uint64_t unit, std::ui
 }  // namespace bind_detail
 
 /// Part `part` of `parts` of chunk c of a cut, as offset and length in the buffer.
-HOCKET_HD constexpr Chunk chunk_of(const Cut& cut, const Shape& shape, std::int32_t c, std::int32_t part, std::int32_t parts) {
+HOCKET_HD constexpr Chunk chunk_of(const Cut& cut, const Shape& shape, std::int32_t c, std::int32_t part,
+                                   std::int32_t parts) {
   Chunk whole;
   const std::uint64_t at = static_cast<std::uint64_t>(c);
   switch (cut.kind) {
     case CutKind::kEven:
       whole = bind_detail::even(shape.count, shape.unit, at, static_cast<std::uint64_t>(cut.chunks));
       break;
-    case CutKind::kOwn:
-      whole = {0, shape.count};
-      break;
+    case CutKind::kOwn: whole = {0, shape.count}; break;
     case CutKind::kRanks:
-      whole = shape.rank_counts ? Chunk{shape.rank_offsets[at], shape.rank_counts[at]} : Chunk{at * shape.count, shape.count};
+      whole = shape.rank_counts ? Chunk{shape.rank_offsets[at], shape.rank_counts[at]}
+                                : Chunk{at * shape.count, shape.count};
       break;
     case CutKind::kSendRow:
-      whole = shape.send_counts ? Chunk{shape.send_offsets[at], shape.send_counts[at]} : Chunk{at * shape.count, shape.count};
+      whole = shape.send_counts ? Chunk{shape.send_offsets[at], shape.send_counts[at]}
+                                : Chunk{at * shape.count, shape.count};
       break;
     case CutKind::kReceiveColumn:
       whole = shape.receive_counts ? Chunk{shape.receive_offsets[at], shape.receive_counts[at]}
@@ -98,8 +101,8 @@ HOCKET_HD constexpr std::uint64_t longest_of(const Cut& cut, const Shape& shape,
 }
 
 /// Elements of an extent in the whole chunk (all tiles), for a lane's part.
-HOCKET_HD constexpr std::uint64_t length_of(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const Extent& extent,
-                                            std::int32_t i, std::int32_t j) {
+HOCKET_HD constexpr std::uint64_t length_of(const PlanView& plan, const LaneProgram& lane, const Shape& shape,
+                                            const Extent& extent, std::int32_t i, std::int32_t j) {
   switch (extent.kind) {
     case ExtentKind::kChunk:
       return chunk_of(plan.cuts[extent.cut], shape, extent.index.at(i, j), lane.part, lane.parts).length;

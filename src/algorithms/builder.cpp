@@ -24,13 +24,18 @@ CutId PlanBuilder::cut(CutKind kind, int chunks) {
 }
 
 std::uint32_t PlanBuilder::group(std::span<const std::int32_t> ranks) {
-  plan_.groups.push_back({static_cast<std::uint32_t>(plan_.group_ranks.size()), static_cast<std::uint32_t>(ranks.size())});
+  plan_.groups.push_back(
+      {static_cast<std::uint32_t>(plan_.group_ranks.size()), static_cast<std::uint32_t>(ranks.size())});
   plan_.group_ranks.insert(plan_.group_ranks.end(), ranks.begin(), ranks.end());
   return static_cast<std::uint32_t>(plan_.groups.size());
 }
 
-void PlanBuilder::pieces(int pieces) { plan_.header.pieces = std::max(plan_.header.pieces, pieces); }
-void PlanBuilder::work(int entries) { plan_.header.work_entries = std::max(plan_.header.work_entries, entries); }
+void PlanBuilder::pieces(int pieces) {
+  plan_.header.pieces = std::max(plan_.header.pieces, pieces);
+}
+void PlanBuilder::work(int entries) {
+  plan_.header.work_entries = std::max(plan_.header.work_entries, entries);
+}
 
 void PlanBuilder::lane(int part, int parts, const std::function<void()>& body) {
   lane_first_ = static_cast<std::uint32_t>(plan_.steps.size());
@@ -87,7 +92,9 @@ void PlanBuilder::tiles(const std::function<void()>& body) {
   loop(step, body);
 }
 
-void PlanBuilder::note(Link link) { plan_.header.channels = std::max<std::int32_t>(plan_.header.channels, link.channel + 1); }
+void PlanBuilder::note(Link link) {
+  plan_.header.channels = std::max<std::int32_t>(plan_.header.channels, link.channel + 1);
+}
 
 Step& PlanBuilder::add(StepOp op, Extent extent) {
   Step step;
@@ -129,7 +136,8 @@ void PlanBuilder::signal_credit(Link from, Extent extent, GrantKind grant) {
   step.grant = grant;
 }
 
-void PlanBuilder::move(Extent extent, std::span<const SpanRef> sources, std::span<const SpanRef> destinations, Finish finish) {
+void PlanBuilder::move(Extent extent, std::span<const SpanRef> sources, std::span<const SpanRef> destinations,
+                       Finish finish) {
   for (const auto list : {sources, destinations})
     for (const SpanRef& span : list)
       if (span.kind == SpanKind::kSlotIn || span.kind == SpanKind::kSlotOut || span.kind == SpanKind::kBoardIn ||
@@ -144,9 +152,10 @@ void PlanBuilder::move(Extent extent, std::span<const SpanRef> sources, std::spa
   plan_.spans.insert(plan_.spans.end(), destinations.begin(), destinations.end());
 }
 
-void PlanBuilder::move(Extent extent, std::initializer_list<SpanRef> sources, std::initializer_list<SpanRef> destinations,
-                       Finish finish) {
-  move(extent, std::span(sources.begin(), sources.size()), std::span(destinations.begin(), destinations.size()), finish);
+void PlanBuilder::move(Extent extent, std::initializer_list<SpanRef> sources,
+                       std::initializer_list<SpanRef> destinations, Finish finish) {
+  move(extent, std::span(sources.begin(), sources.size()), std::span(destinations.begin(), destinations.size()),
+       finish);
 }
 
 void PlanBuilder::send(Link to, Extent extent, SpanRef source, Finish finish) {
@@ -191,7 +200,8 @@ void PlanBuilder::recv_reduce_send(Link from, Link to, Extent extent, SpanRef wi
   signal_credit(from, extent);
 }
 
-void PlanBuilder::recv_reduce_copy_send(Link from, Link to, Extent extent, SpanRef with, SpanRef destination, Finish finish) {
+void PlanBuilder::recv_reduce_copy_send(Link from, Link to, Extent extent, SpanRef with, SpanRef destination,
+                                        Finish finish) {
   wait_data(from, extent);
   wait_credit(to, extent);
   move(extent, {slot_of(from), with}, {destination, slot_at(to)}, finish);
@@ -199,6 +209,8 @@ void PlanBuilder::recv_reduce_copy_send(Link from, Link to, Extent extent, SpanR
   signal_credit(from, extent);
 }
 
-Plan PlanBuilder::finish() { return std::move(plan_); }
+Plan PlanBuilder::finish() {
+  return std::move(plan_);
+}
 
 }  // namespace hocket

@@ -404,7 +404,7 @@ void Checker::State::check_element(int rank, std::uint64_t e, std::uint64_t expe
   const RankState& state = run.ranks[static_cast<std::size_t>(rank)];
   const std::uint64_t got = state.output[e].value.sum;
   if (got == expected || run.failed) return;
-  run.fail(fmt::format("call {} ({} {}): element {} of the output of rank {} is wrong: {}", state.call,
+  run.fail(format("call {} ({} {}): element {} of the output of rank {} is wrong: {}", state.call,
                        to_string(call_of(rank).plans->plan(rank).header.collective),
                        call_of(rank).plans->plan(rank).algorithm(), e, rank, diagnose(rank, got, expected)));
 }
@@ -428,12 +428,12 @@ std::string Checker::State::diagnose(int rank, std::uint64_t got, std::uint64_t 
     for (int q = 0; q < 2 * run.n; ++q)
       for (std::uint64_t e = 0; e < longest; ++e) {
         const std::uint64_t t = input_token(q, e, c);
-        const std::string who = q < run.n ? fmt::format("element {} of the input of rank {}", e, q)
-                                          : fmt::format("what the caller of rank {} had in its memory", q - run.n);
-        const std::string when = c == state.call ? "" : fmt::format(" in call {}", c);
-        if (got == t) return fmt::format("it is {}{}{}", who, when, q < run.n ? "" : ", so nobody wrote it");
-        if (plain(expected) - plain(got) == t) return fmt::format("{} is missing{}", who, when);
-        if (plain(got) - plain(expected) == t) return fmt::format("{}{} is in it once too often", who, when);
+        const std::string who = q < run.n ? format("element {} of the input of rank {}", e, q)
+                                          : format("what the caller of rank {} had in its memory", q - run.n);
+        const std::string when = c == state.call ? "" : format(" in call {}", c);
+        if (got == t) return format("it is {}{}{}", who, when, q < run.n ? "" : ", so nobody wrote it");
+        if (plain(expected) - plain(got) == t) return format("{} is missing{}", who, when);
+        if (plain(got) - plain(expected) == t) return format("{}{} is in it once too often", who, when);
       }
   return "its contributions are not the expected ones";
 }
@@ -513,7 +513,7 @@ void Checker::State::check_result(int rank) {
       for (int r = 0; r < n && !plan.lanes.empty(); ++r)
         if (run.clock(rank * run.lanes_per_rank)[r * run.lanes_per_rank] <
             run.ranks[static_cast<std::size_t>(r)].entry[k])
-          run.fail(fmt::format("call {} (barrier {}): rank {} leaves without knowing that rank {} has entered", k,
+          run.fail(format("call {} (barrier {}): rank {} leaves without knowing that rank {} has entered", k,
                                plan.algorithm(), rank, r));
       break;
     case Collective::kSend: break;
@@ -534,7 +534,7 @@ void Checker::State::finish_call(int rank) {
       const int reader = SymbolicLane::unordered_read(run, x, clock);
       if (x.write_clock <= clock[x.write_thread] && reader < 0) continue;
       const int other = (reader < 0 ? static_cast<int>(x.write_thread) : reader) % run.threads;
-      run.fail(fmt::format(
+      run.fail(format(
           "call {} ({} {}): rank {} returns, and its caller overwrites element {} of its {}, while lane {} of rank {} "
           "may still {} it",
           state.call, to_string(call.plans->plan(rank).header.collective), call.plans->plan(rank).algorithm(), rank, e,
@@ -635,17 +635,17 @@ std::string Checker::State::deadlock() {
     const WaitingOn& w = lane.state.waiting;
     const bool data = w.op == StepOp::kWaitData;
     const Channel* c = data ? run.channel(w.channel, w.peer, lane.rank()) : run.channel(w.channel, lane.rank(), w.peer);
-    std::string text = fmt::format("deadlock: {} waits forever", lane.where());
+    std::string text = format("deadlock: {} waits forever", lane.where());
     if (c != nullptr)
-      text += data ? fmt::format(" for data {} of channel {} from rank {}, which sent {}", c->received + w.bound,
+      text += data ? format(" for data {} of channel {} from rank {}, which sent {}", c->received + w.bound,
                                  w.channel, w.peer, c->sent)
-                   : fmt::format(" for credit {} of channel {} from rank {}, which gave {}", c->sent - w.bound,
+                   : format(" for credit {} of channel {} from rank {}, which gave {}", c->sent - w.bound,
                                  w.channel, w.peer, c->received);
     bool all_done = true;
     for (int l = 0; l < run.lanes_per_rank; ++l) {
       const SymbolicLane& peer = run.lanes[static_cast<std::size_t>(w.peer * run.lanes_per_rank + l)];
       if (peer.done) continue;
-      if (all_done) text += fmt::format("; there, {}", peer.where());
+      if (all_done) text += format("; there, {}", peer.where());
       all_done = false;
     }
     if (all_done) text += "; there, all lanes have ended";
@@ -663,7 +663,7 @@ void Checker::State::check_balance() {
         const std::int64_t sent = k + 1 == run.calls.size() ? c.sent : c.sent_after[k];
         const std::int64_t received = k + 1 == run.calls.size() ? c.received : c.received_after[k];
         if (sent != received) {
-          run.fail(fmt::format(
+          run.fail(format(
               "call {} ({} {}): channel {} from rank {} to rank {} is out of balance: {} data, {} credit signals", k,
               to_string(run.calls[k].plans->collective()), run.calls[k].plans->plan(r).algorithm(), c.id, c.from, c.to,
               sent - run.options.slots, received - run.options.slots));

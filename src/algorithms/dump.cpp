@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/dump.hpp"
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 namespace hocket {
 namespace {
@@ -16,28 +16,28 @@ void add_term(std::string& text, std::int32_t factor, std::string_view name) {
     text += factor < 0 ? " - " : " + ";
   }
   if (name.empty()) {
-    text += fmt::format("{}", size);
+    text += format("{}", size);
   } else if (size == 1) {
     text += name;
   } else {
-    text += fmt::format("{}*{}", size, name);
+    text += format("{}*{}", size, name);
   }
 }
 
 /// Cuts are called a, b, c …
 std::string cut_name(std::uint8_t cut) {
-  return cut < 26 ? std::string(1, static_cast<char>('a' + cut)) : fmt::format("cut{}", cut);
+  return cut < 26 ? std::string(1, static_cast<char>('a' + cut)) : format("cut{}", cut);
 }
 
 std::string peer_text(const PeerIndex& peer) {
   const std::string index = to_text(peer.index);
-  return peer.group == 0 ? index : fmt::format("g{}[{}]", peer.group, index);
+  return peer.group == 0 ? index : format("g{}[{}]", peer.group, index);
 }
 
 std::string extent_text(const Extent& extent) {
   switch (extent.kind) {
-    case ExtentKind::kChunk: return fmt::format("{}[{}]", cut_name(extent.cut), to_text(extent.index));
-    case ExtentKind::kLongest: return fmt::format("longest {}", cut_name(extent.cut));
+    case ExtentKind::kChunk: return format("{}[{}]", cut_name(extent.cut), to_text(extent.index));
+    case ExtentKind::kLongest: return format("longest {}", cut_name(extent.cut));
     case ExtentKind::kAlways: return "always";
   }
   return "?";
@@ -45,19 +45,19 @@ std::string extent_text(const Extent& extent) {
 
 std::string span_text(const SpanRef& span) {
   const std::string index = to_text(span.index);
-  const std::string piece = index == "0" ? "" : fmt::format("[{}]", index);
+  const std::string piece = index == "0" ? "" : format("[{}]", index);
   switch (span.kind) {
-    case SpanKind::kInput: return fmt::format("input {}[{}]", cut_name(span.cut), index);
-    case SpanKind::kOutput: return fmt::format("output {}[{}]", cut_name(span.cut), index);
+    case SpanKind::kInput: return format("input {}[{}]", cut_name(span.cut), index);
+    case SpanKind::kOutput: return format("output {}[{}]", cut_name(span.cut), index);
     case SpanKind::kPeerInput:
-      return fmt::format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+      return format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
     case SpanKind::kPeerOutput:
-      return fmt::format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
-    case SpanKind::kWork: return fmt::format("work[{}]", index);
-    case SpanKind::kSlotIn: return fmt::format("slot{} ch{} from {}", piece, span.channel, peer_text(span.peer));
-    case SpanKind::kSlotOut: return fmt::format("slot{} ch{} at {}", piece, span.channel, peer_text(span.peer));
-    case SpanKind::kBoardOut: return fmt::format("board{} ch{}", piece, span.channel);
-    case SpanKind::kBoardIn: return fmt::format("board{} ch{} of {}", piece, span.channel, peer_text(span.peer));
+      return format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+    case SpanKind::kWork: return format("work[{}]", index);
+    case SpanKind::kSlotIn: return format("slot{} ch{} from {}", piece, span.channel, peer_text(span.peer));
+    case SpanKind::kSlotOut: return format("slot{} ch{} at {}", piece, span.channel, peer_text(span.peer));
+    case SpanKind::kBoardOut: return format("board{} ch{}", piece, span.channel);
+    case SpanKind::kBoardIn: return format("board{} ch{} of {}", piece, span.channel, peer_text(span.peer));
   }
   return "?";
 }
@@ -80,11 +80,11 @@ std::string_view grant_text(std::uint8_t grant) {
 }
 
 std::string bound_text(const Step& step) {
-  if (step.op == StepOp::kWaitData) return step.bound == 1 ? "" : fmt::format(" of {} more", step.bound);
+  if (step.op == StepOp::kWaitData) return step.bound == 1 ? "" : format(" of {} more", step.bound);
   if (step.bound == kBoundFree) return " (a slot is free)";
   if (step.bound == 0) return " (all taken)";
   if (step.bound == -1) return " (the next is granted)";
-  return fmt::format(" (at most {} outstanding)", step.bound);
+  return format(" (at most {} outstanding)", step.bound);
 }
 
 std::string_view kind_text(CutKind kind) {
@@ -109,11 +109,11 @@ std::string to_text(const Index& index) {
   if (inner.empty()) inner = "0";
   if (index.mod != 0) {
     const bool constant = index.s0 == 0 && index.s1 == 0;
-    inner = constant ? fmt::format("{}", ((index.base % index.mod) + index.mod) % index.mod)
-                     : fmt::format("{}{}{} mod {}", sum ? "(" : "", inner, sum ? ")" : "", index.mod);
+    inner = constant ? format("{}", ((index.base % index.mod) + index.mod) % index.mod)
+                     : format("{}{}{} mod {}", sum ? "(" : "", inner, sum ? ")" : "", index.mod);
   }
   if (index.scale == 1 && index.offset == 0) return inner;
-  std::string text = index.scale == 1 ? inner : fmt::format("{}*({})", index.scale, inner);
+  std::string text = index.scale == 1 ? inner : format("{}*({})", index.scale, inner);
   add_term(text, index.offset, "");
   return text;
 }
@@ -123,7 +123,7 @@ std::string step_text(const PlanView& plan, const LaneProgram& lane, std::uint32
   const std::string peer = peer_text(step.peer);
   switch (step.op) {
     case StepOp::kMove: {
-      std::string text = fmt::format("move {}: ", extent_text(step.extent));
+      std::string text = format("move {}: ", extent_text(step.extent));
       const SpanRef* span = plan.spans + step.first;
       for (std::uint32_t s = 0; s < step.source_count; ++s) text += (s == 0 ? "" : " + ") + span_text(span[s]);
       span += step.source_count;
@@ -133,18 +133,18 @@ std::string step_text(const PlanView& plan, const LaneProgram& lane, std::uint32
       return text;
     }
     case StepOp::kSignalData:
-      return fmt::format("signal data ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
+      return format("signal data ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
                          grant_text(step.grant), completion_text(step.completion));
     case StepOp::kSignalCredit:
-      return fmt::format("signal credit ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
+      return format("signal credit ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
                          grant_text(step.grant), completion_text(step.completion));
     case StepOp::kWaitData:
-      return fmt::format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step),
+      return format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step),
                          extent_text(step.extent));
     case StepOp::kWaitCredit:
-      return fmt::format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step),
+      return format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step),
                          extent_text(step.extent));
-    case StepOp::kRepeat: return fmt::format("repeat {} = 0 .. {}", step.variable == 0 ? "i" : "j", step.count - 1);
+    case StepOp::kRepeat: return format("repeat {} = 0 .. {}", step.variable == 0 ? "i" : "j", step.count - 1);
     case StepOp::kRounds: {
       std::string text = step.by_k ? "rounds of K tiles over" : "rounds over";
       for (std::uint32_t e = 0; e < step.extent_count; ++e)
@@ -159,34 +159,34 @@ std::string step_text(const PlanView& plan, const LaneProgram& lane, std::uint32
 
 std::string to_text(const Plan& plan) {
   const PlanHeader& h = plan.header;
-  std::string text = fmt::format("{} {}: rank {} of {}", to_string(h.collective), plan.algorithm(), h.rank, h.world);
-  if (h.root >= 0) text += fmt::format(", root {}", h.root);
-  text += fmt::format("; {} {}, {} {}", plan.lanes.size(), plan.lanes.size() == 1 ? "lane" : "lanes", h.channels,
+  std::string text = format("{} {}: rank {} of {}", to_string(h.collective), plan.algorithm(), h.rank, h.world);
+  if (h.root >= 0) text += format(", root {}", h.root);
+  text += format("; {} {}, {} {}", plan.lanes.size(), plan.lanes.size() == 1 ? "lane" : "lanes", h.channels,
                       h.channels == 1 ? "channel" : "channels");
-  if (h.uses_slots) text += fmt::format(", {} {} a slot", h.pieces, h.pieces == 1 ? "tile" : "tiles");
-  if (h.work_entries != 0) text += fmt::format(", {} tiles of scratch", h.work_entries);
+  if (h.uses_slots) text += format(", {} {} a slot", h.pieces, h.pieces == 1 ? "tile" : "tiles");
+  if (h.work_entries != 0) text += format(", {} tiles of scratch", h.work_entries);
   text += "\n";
   for (std::size_t c = 0; c < plan.cuts.size(); ++c)
-    text += fmt::format("cut {} = {} {}\n", cut_name(static_cast<std::uint8_t>(c)), kind_text(plan.cuts[c].kind),
+    text += format("cut {} = {} {}\n", cut_name(static_cast<std::uint8_t>(c)), kind_text(plan.cuts[c].kind),
                         plan.cuts[c].chunks);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    text += fmt::format("group g{} =", g + 1);
+    text += format("group g{} =", g + 1);
     for (std::uint32_t r = 0; r < plan.groups[g].count; ++r)
-      text += fmt::format(" {}", plan.group_ranks[plan.groups[g].first + r]);
+      text += format(" {}", plan.group_ranks[plan.groups[g].first + r]);
     text += "\n";
   }
   const PlanView view = plan.view();
   for (std::size_t l = 0; l < plan.lanes.size(); ++l) {
     const LaneProgram& lane = plan.lanes[l];
-    text += fmt::format("lane {}, part {} of {}\n", l, lane.part, lane.parts);
+    text += format("lane {}, part {} of {}\n", l, lane.part, lane.parts);
     int depth = 0;
     for (std::uint32_t at = 0; at < lane.count; ++at) {
       const StepOp op = view.steps[lane.first + at].op;
       if (op == StepOp::kEnd) --depth;
-      text += fmt::format("{:4}  {:{}}{}\n", at, "", 2 * depth, step_text(view, lane, at));
+      text += format("{:4}  {:{}}{}\n", at, "", 2 * depth, step_text(view, lane, at));
       if (op == StepOp::kRepeat || op == StepOp::kRounds || op == StepOp::kTiles) ++depth;
     }
-    if (lane.completion != kNoCompletion) text += fmt::format("      ends{}\n", completion_text(lane.completion));
+    if (lane.completion != kNoCompletion) text += format("      ends{}\n", completion_text(lane.completion));
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/mutants.hpp"
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 #include <algorithm>
 
@@ -145,8 +145,8 @@ class Mutator {
     mutant.step = at_;
     mutant.span = span;
     const LaneProgram& lane = original_.lanes[lane_];
-    mutant.text = fmt::format("rank {}, lane {}, step {}: {}", original_.header.rank, lane_, at_, what);
-    if (at_ < lane.count) mutant.text += fmt::format(" ({})", step_text(original_.view(), lane, at_));
+    mutant.text = format("rank {}, lane {}, step {}: {}", original_.header.rank, lane_, at_, what);
+    if (at_ < lane.count) mutant.text += format(" ({})", step_text(original_.view(), lane, at_));
     mutant.plan = original_;
     static Step unused;
     change(mutant.plan, at_ < lane.count ? mutant.plan.steps[lane.first + at_] : unused);
@@ -167,7 +167,7 @@ class Mutator {
     add(drop, -1, "dropped", [&](Plan& plan, Step&) { drop_step(plan, lane_, at_); });
     if (at_ + 1 < lane.count && is_action(original_.steps[lane.first + at_ + 1].op))
       add(MutantKind::kSwap, -1,
-          fmt::format("swapped with step {} ({})", at_ + 1, step_text(original_.view(), lane, at_ + 1)),
+          format("swapped with step {} ({})", at_ + 1, step_text(original_.view(), lane, at_ + 1)),
           [&](Plan& plan, Step& s) { std::swap(s, plan.steps[lane.first + at_ + 1]); });
     if (step.completion != kNoCompletion)
       add(MutantKind::kDropCompletion, -1, "without its completion wait",
@@ -195,7 +195,7 @@ class Mutator {
     for (int n = 0; n < spans; ++n) {
       const bool source = n < step.source_count;
       if ((source ? step.source_count : step.destination_count) > 1)
-        add(source ? MutantKind::kDropSource : MutantKind::kDropDestination, n, fmt::format("without span {}", n),
+        add(source ? MutantKind::kDropSource : MutantKind::kDropDestination, n, format("without span {}", n),
             [n](Plan& plan, Step& s) { drop_span(plan, s, n); });
       const SpanRef& span = original_.spans[step.first + static_cast<std::uint32_t>(n)];
       const bool chunk = span.kind == SpanKind::kInput || span.kind == SpanKind::kOutput ||
@@ -206,18 +206,18 @@ class Mutator {
                                    : span.kind == SpanKind::kWork ? original_.header.work_entries
                                                                   : original_.header.pieces;
       if (chunk && choices > 1)
-        add(MutantKind::kWrongChunk, n, fmt::format("the next chunk in span {}", n), [n](Plan& plan, Step& s) {
+        add(MutantKind::kWrongChunk, n, format("the next chunk in span {}", n), [n](Plan& plan, Step& s) {
           SpanRef& wrong = own_spans(plan, s)[n];
           wrong.index = next_of(wrong.index, plan.cuts[wrong.cut].chunks);
         });
       if (!chunk && choices > 1)
-        add(MutantKind::kWrongPiece, n, fmt::format("the next piece in span {}", n), [n](Plan& plan, Step& s) {
+        add(MutantKind::kWrongPiece, n, format("the next piece in span {}", n), [n](Plan& plan, Step& s) {
           SpanRef& wrong = own_spans(plan, s)[n];
           wrong.index =
               next_of(wrong.index, wrong.kind == SpanKind::kWork ? plan.header.work_entries : plan.header.pieces);
         });
       if (peer)
-        add(MutantKind::kWrongPeer, n, fmt::format("the next peer in span {}", n), [n](Plan& plan, Step& s) {
+        add(MutantKind::kWrongPeer, n, format("the next peer in span {}", n), [n](Plan& plan, Step& s) {
           SpanRef& wrong = own_spans(plan, s)[n];
           wrong.peer.index = next_of(wrong.peer.index, plan.header.world);
         });

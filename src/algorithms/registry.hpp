@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// registry.hpp: every algorithm hocket has, as one table. What is in here is proven by the property test; nothing else runs.
+// registry.hpp: every algorithm hocket has, as one table. What is in here is proven by the property test; nothing else
+// runs.
 #pragma once
 
 #include <span>
@@ -25,10 +26,10 @@ struct Algorithm {
   /// Builds this rank's plan. Pure; any thread.
   Plan (*build)(const PlanArgs&);
   bool rooted;
-  bool many_lanes;      ///< honours PlanArgs::lanes; else it has the lanes it has
-  bool zero_copy;       ///< names peers' buffers: only for collectively registered memory
-  bool boards;          ///< peers read this rank's slots: load/store reach is needed
-  int max_world;        ///< 0: any
+  bool many_lanes;  ///< honours PlanArgs::lanes; else it has the lanes it has
+  bool zero_copy;   ///< names peers' buffers: only for collectively registered memory
+  bool boards;      ///< peers read this rank's slots: load/store reach is needed
+  int max_world;    ///< 0: any
   /// How often an element is rounded when each Move rounds once (16-bit types).
   int (*roundings)(int world);
   std::string_view source;  ///< the paper

@@ -81,8 +81,8 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
 
 /// Empty: it fits.
 std::string why_not(const Algorithm& a, bool symmetric, const World& world) {
-  if (!world.algorithms.allows(a.collective, a.name)) return fmt::format("HOCKET_ALGO={} rules it out", world.algorithms.text());
-  if (a.max_world != 0 && world.size > a.max_world) return fmt::format("it is for up to {} ranks", a.max_world);
+  if (!world.algorithms.allows(a.collective, a.name)) return format("HOCKET_ALGO={} rules it out", world.algorithms.text());
+  if (a.max_world != 0 && world.size > a.max_world) return format("it is for up to {} ranks", a.max_world);
   if (a.zero_copy && !symmetric) return "the buffers are not mem_alloc memory";
   if ((a.zero_copy || a.boards) && !world.direct) return "not all ranks can load each other's memory";
   return {};
@@ -130,7 +130,7 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
       choice.algorithm = algorithm;
       break;
     }
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm->name, reason);
+    reasons += format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm->name, reason);
     if (rejected != nullptr) rejected->push_back({algorithm->name, std::move(reason)});
   }
   if (choice.algorithm == nullptr)

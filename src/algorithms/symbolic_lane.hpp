@@ -3,7 +3,7 @@
 // Private to the checker; checker.cpp drives it.
 #pragma once
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 #include <span>
 #include <string>
@@ -117,12 +117,12 @@ class SymbolicLane {
   /// "rank 3, lane 0, step 12 (wait data ch0 from 2, a[5])"
   std::string where() const {
     const RankState& r = run_->ranks[static_cast<std::size_t>(rank_)];
-    std::string text = fmt::format("call {} ({} {}), rank {}, lane {}", r.call, to_string(plan_.header->collective),
+    std::string text = format("call {} ({} {}), rank {}, lane {}", r.call, to_string(plan_.header->collective),
                                    plan_.header->algorithm, rank_, lane_);
     if (state.pc < program_->count) {
-      text += fmt::format(", step {} ({}", state.pc, step_text(plan_, *program_, state.pc));
+      text += format(", step {} ({}", state.pc, step_text(plan_, *program_, state.pc));
       if (state.depth > 0)
-        text += fmt::format(
+        text += format(
             "; i = {}, j = {}, tile {}", state.i, state.j,
             state.round * static_cast<std::uint64_t>(state.round_tiles) + static_cast<std::uint64_t>(state.k));
       text += ")";
@@ -133,8 +133,8 @@ class SymbolicLane {
   }
 
   template <class... Args>
-  void fail(fmt::format_string<Args...> format, Args&&... args) {
-    if (!run_->failed) run_->fail(fmt::format("{}: {}", where(), fmt::format(format, std::forward<Args>(args)...)));
+  void fail(fmt::format_string<Args...> text, Args&&... args) {
+    if (!run_->failed) run_->fail(format("{}: {}", where(), hocket::format(text, std::forward<Args>(args)...)));
   }
 
   // What the step machine asks for.
@@ -548,7 +548,7 @@ class SymbolicLane {
   /// "element 5 of the output of rank 2"
   std::string element_text(const Access& a, std::uint64_t e) const {
     const bool input = a.at.kind == SpanKind::kInput || a.at.kind == SpanKind::kPeerInput;
-    return fmt::format("element {} of the {} of rank {}", a.at.offset + e,
+    return format("element {} of the {} of rank {}", a.at.offset + e,
                        a.at.kind == SpanKind::kWork ? "scratch"
                        : input                      ? "input"
                                                     : "output",
@@ -557,7 +557,7 @@ class SymbolicLane {
   std::string thread_text(int thread) const {
     const bool put = thread >= run_->threads;
     if (put) thread -= run_->threads;
-    return fmt::format("{}lane {} of rank {}", put ? "a posted put of " : "", thread % run_->lanes_per_rank,
+    return format("{}lane {} of rank {}", put ? "a posted put of " : "", thread % run_->lanes_per_rank,
                        thread / run_->lanes_per_rank);
   }
 

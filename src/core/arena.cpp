@@ -30,10 +30,10 @@ std::uint64_t limit_of(decltype(RLIMIT_AS) resource) {
 std::string limits_text() {
   std::string text;
   if (const auto bytes = limit_of(RLIMIT_AS); bytes != ~std::uint64_t{0}) {
-    text += fmt::format("; RLIMIT_AS (ulimit -v) is {} bytes", bytes);
+    text += format("; RLIMIT_AS (ulimit -v) is {} bytes", bytes);
   }
   if (const auto bytes = limit_of(RLIMIT_FSIZE); bytes != ~std::uint64_t{0}) {
-    text += fmt::format("; RLIMIT_FSIZE (ulimit -f) is {} bytes", bytes);
+    text += format("; RLIMIT_FSIZE (ulimit -f) is {} bytes", bytes);
   }
   return text;
 }

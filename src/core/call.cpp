@@ -109,18 +109,18 @@ void end_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, C
 }
 
 std::string to_text(const RecordedCall& call) {
-  std::string text = fmt::format("{} #{}", to_string(call.collective), call.number);
+  std::string text = format("{} #{}", to_string(call.collective), call.number);
   switch (call.collective) {
     case Collective::kBarrier: return text;
-    case Collective::kSend: text += fmt::format(" to rank {}", call.root); break;
-    case Collective::kReceive: text += fmt::format(" from rank {}", call.root); break;
+    case Collective::kSend: text += format(" to rank {}", call.root); break;
+    case Collective::kReceive: text += format(" from rank {}", call.root); break;
     case Collective::kBroadcast:
-    case Collective::kReduce: text += fmt::format(" with root {}", call.root); break;
+    case Collective::kReduce: text += format(" with root {}", call.root); break;
     default: break;
   }
-  text += fmt::format(" of {} {}", call.count, to_string(call.type));
-  if (reduces(call.collective)) text += fmt::format(", {}", to_string(call.op));
-  return text + fmt::format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
+  text += format(" of {} {}", call.count, to_string(call.type));
+  if (reduces(call.collective)) text += format(", {}", to_string(call.op));
+  return text + format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
 }
 
 }  // namespace hocket

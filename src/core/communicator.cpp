@@ -182,7 +182,7 @@ Status Communicator::receive(void* output, std::size_t count, DataType type, Ran
 
 void Communicator::abort(std::string_view reason) {
   if (!state_ || state_->engine->forked()) return;
-  state_->fail(Code::kAborted, fmt::format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
+  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
   // A call of this rank that sleeps must notice, too.
   ring(state_->engine->arena().header(), state_->block().doorbell);
   state_->engine->progress().wake();
@@ -371,30 +371,30 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   const auto choice = choose(collective, bytes, type, false, s.world, &rejected);
   if (!choice.ok()) return choice.status().to_string();
   const Algorithm& a = *choice->algorithm;
-  text += fmt::format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
+  text += format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
                       collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
                               collective == Collective::kReduce
-                          ? fmt::format(" ({})", to_string(op))
+                          ? format(" ({})", to_string(op))
                           : "",
                       s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
-  text += fmt::format("  algorithm  {} ({})\n", a.name, a.source);
-  text += fmt::format("  protocol   {}\n", to_string(choice->protocol));
-  text += fmt::format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes, choice->tile_bytes,
+  text += format("  algorithm  {} ({})\n", a.name, a.source);
+  text += format("  protocol   {}\n", to_string(choice->protocol));
+  text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes, choice->tile_bytes,
                       choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
   const int roundings = a.roundings(s.size);
-  text += fmt::format("  roundings  {} of each element{}\n", roundings,
+  text += format("  roundings  {} of each element{}\n", roundings,
                       size_of(type) == 2 ? ", each from a 32-bit accumulator" : "");
   text += "  transport  ";
   for (Rank r = 0; r < s.size; ++r) {
     if (r == s.rank) continue;
-    text += fmt::format("{}:{} ", r, s.channels->peer(r).endpoint->transport());
+    text += format("{}:{} ", r, s.channels->peer(r).endpoint->transport());
   }
   text += "\n";
-  for (const Rejected& r : rejected) text += fmt::format("  not {}: {}\n", r.algorithm, r.reason);
+  for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
   if (may_be_symmetric) {
     const auto direct = choose(collective, bytes, type, true, s.world);
     if (direct.ok() && direct->algorithm->zero_copy)
-      text += fmt::format("  with mem_alloc buffers: {}\n", direct->algorithm->name);
+      text += format("  with mem_alloc buffers: {}\n", direct->algorithm->name);
   }
   return text;
 }
@@ -402,17 +402,17 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
 std::string Communicator::describe() const {
   if (!state_) return "an empty communicator";
   const CommunicatorState& s = *state_;
-  std::string text = fmt::format("rank {} of {}, communicator {:x}\n", s.rank, s.size, s.id);
+  std::string text = format("rank {} of {}, communicator {:x}\n", s.rank, s.size, s.id);
   std::int64_t total = 0;
   for (const Phase& phase : s.phases) total += phase.ns;
-  text += fmt::format("  made in {:.2f} ms:", static_cast<double>(total) / 1e6);
-  for (const Phase& phase : s.phases) text += fmt::format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
+  text += format("  made in {:.2f} ms:", static_cast<double>(total) / 1e6);
+  for (const Phase& phase : s.phases) text += format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
   text += "\n";
   for (Rank r = 0; r < s.size; ++r) {
     const Member& m = s.members[static_cast<std::size_t>(r)];
-    text += fmt::format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
+    text += format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
     for (const TransportTrial& trial : m.trials)
-      if (!trial.reason.empty()) text += fmt::format(" (not {}: {})", trial.transport, trial.reason);
+      if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
     text += "\n";
   }
   return text + s.domains.to_text();

@@ -52,17 +52,17 @@ std::uint64_t network_namespace() {
 std::string identity_of(const std::string& directory) {
   struct stat about{};
   if (::stat(directory.c_str(), &about) < 0 || !S_ISDIR(about.st_mode)) return {};
-  return fmt::format("{:x}.{:x}", static_cast<std::uint64_t>(about.st_dev), static_cast<std::uint64_t>(about.st_ino));
+  return format("{:x}.{:x}", static_cast<std::uint64_t>(about.st_dev), static_cast<std::uint64_t>(about.st_ino));
 }
 
 std::string path_for(const ProcessToken& token) {
-  std::string base = "/tmp", directory = fmt::format("/tmp/hocket-{}", ::geteuid());
+  std::string base = "/tmp", directory = format("/tmp/hocket-{}", ::geteuid());
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime && runtime[0] == '/' && !identity_of(runtime).empty()) {
     base = runtime;
     directory = base + "/hocket";
   }
   const std::string identity = identity_of(base);
-  std::string path = fmt::format("{}/{:016x}.{}", directory, token.high, identity);
+  std::string path = format("{}/{:016x}.{}", directory, token.high, identity);
   return identity.empty() || path.size() > 107 ? std::string() : path;
 }
 
@@ -135,8 +135,8 @@ std::string how_it_ended(pid_t pid) {
   // The exit status is the last of the fields, and 0 to those who may not know it.
   if (!bracket || bracket[1] != ' ' || bracket[2] != 'Z' || !last) return "ended";
   const int status = std::atoi(last + 1);
-  if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
-  return WEXITSTATUS(status) != 0 ? fmt::format("ended with exit code {}", WEXITSTATUS(status)) : "ended";
+  if (WIFSIGNALED(status)) return format("was ended by signal {}", WTERMSIG(status));
+  return WEXITSTATUS(status) != 0 ? format("ended with exit code {}", WEXITSTATUS(status)) : "ended";
 }
 
 // None where the kernel has none, descriptors ran out, or the process cannot be seen; then its socket alone shows its end.
@@ -166,7 +166,7 @@ Status ControlThread::listen(ProcessAddress& address) {
     return system_error(Code::kOutOfMemory, errno, "descriptors for the control thread (see ulimit -n)");
   }
   const std::string name =
-      fmt::format("hocket-{:016x}{:016x}-{}", address.token.high, address.token.low, network_namespace());
+      format("hocket-{:016x}{:016x}-{}", address.token.high, address.token.low, network_namespace());
   HOCKET_ASSIGN(abstract_, os::UnixListener::listen(os::UnixAddress::abstract(name)));
   const std::string path = path_for(address.token);
   std::copy(name.begin(), name.end(), address.socket_name.begin());
@@ -246,7 +246,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessA
     // A child of the peer may hold the listening socket, so that alone does not show that the peer died.
     pollfd fds[2] = {{socket.fd(), static_cast<short>(*step == ShmHandshake::Step::kWantsRead ? POLLIN : POLLOUT), 0},
                      {process ? process->fd() : -1, POLLIN, 0}};
-    HOCKET_TRY(os::poll_for(fds, limits, fmt::format("the handshake with {}", name)));
+    HOCKET_TRY(os::poll_for(fds, limits, format("the handshake with {}", name)));
     if (fds[0].revents == 0) return error(Code::kPeerLost, "{} {}", name, how_it_ended(process->pid()));
   }
   HOCKET_TRY(handshake.outcome());
@@ -304,7 +304,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
       continue;  // it may have connected meanwhile
     }
     pollfd fds[2] = {{arrived.fd(), POLLIN, 0}, {process ? process->fd() : -1, POLLIN, 0}};
-    HOCKET_TRY(os::poll_for(fds, limits, fmt::format("{} to connect", name)));
+    HOCKET_TRY(os::poll_for(fds, limits, format("{} to connect", name)));
   }
 }
 
@@ -585,7 +585,8 @@ void ControlThread::converse(std::uint64_t id) {
                      std::move(process), handshake.take_mapping())
                  .status();
   }
-  if (handshake.peer()) {
+  // A connection that just ended says nothing: its maker gave up, and may come again; whether it died shows elsewhere.
+  if (step.ok()) {
     const ProcessToken token = handshake.peer()->from;
     const std::scoped_lock lock(mutex_);
     if (failed.ok()) {

@@ -68,7 +68,7 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
       }
     }
   }
-  return fmt::format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)), name_of(peer),
+  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)), name_of(peer),
                      theirs);
 }
 
@@ -79,7 +79,7 @@ std::string CommunicatorState::find_mismatch(const ReadyCall& call, const Waitin
   RecordedCall theirs;
   if (!read_record(ring, layout.records, calls - 1, &theirs)) return {};  // late, or long past
   if (theirs.hash == call.bound.hash) return {};
-  return fmt::format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
+  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
                      name_of(waiting.peer), to_text(theirs));
 }
 
@@ -87,7 +87,7 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
   const bool message = is_message(call.key.collective);
   const std::string what = waiting.op == StepOp::kWaitData ? "data" : waiting.op == StepOp::kWaitCredit ? "credit" : "progress";
   if (waiting.peer < 0) return "waiting for its own puts to complete";
-  const std::string text = fmt::format("waiting for {} on channel {}: ", what, waiting.channel);
+  const std::string text = format("waiting for {} on channel {}: ", what, waiting.channel);
   std::vector<bool> seen(static_cast<std::size_t>(size));
   seen[static_cast<std::size_t>(rank)] = true;
   Rank at = waiting.peer;
@@ -95,7 +95,7 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
   for (;;) {
     const auto blame = [&](const std::string& why) {
       if (ranks != nullptr) ranks->push_back(at);
-      return text + fmt::format("{} {}", name_of(at), why);
+      return text + format("{} {}", name_of(at), why);
     };
     if (seen[static_cast<std::size_t>(at)]) return blame("and others wait for each other in a circle");
     seen[static_cast<std::size_t>(at)] = true;
@@ -109,10 +109,10 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
     const std::uint64_t waits = live.waiting.load(std::memory_order_acquire);
     if (!message && entered < calls) {
       std::string why = completed == 0 && entered == 0 ? "has not made any call yet"
-                                                       : fmt::format("has not entered this call; its last is #{}", entered - 1);
+                                                       : format("has not entered this call; its last is #{}", entered - 1);
       if (entered > completed) {
         RecordedCall r;
-        if (read_record(records_of(at, false), layout.records, entered - 1, &r)) why = fmt::format("is still in {}", to_text(r));
+        if (read_record(records_of(at, false), layout.records, entered - 1, &r)) why = format("is still in {}", to_text(r));
       } else if (live.point_to_point.load(std::memory_order_acquire) >
                  live.point_to_point_completed.load(std::memory_order_acquire)) {
         why += ", it is in a send or receive";

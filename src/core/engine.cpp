@@ -46,10 +46,10 @@ std::string host_id_for(const Settings& settings, const ProcessToken& token) {
   if (settings.host_id.empty()) {
     if (auto id = os::boot_id(); id.ok() && id->size() < 64) return *id;
     HOCKET_LOG(LogLevel::kWarn, "no boot id can be read, so no other process counts as being on this host: set HOCKET_HOST_ID");
-    return fmt::format("process {:016x}{:016x}", token.high, token.low);
+    return format("process {:016x}{:016x}", token.high, token.low);
   }
   if (settings.host_id.size() < 64) return settings.host_id;
-  return fmt::format("{}#{:016x}", settings.host_id.substr(0, 40), topo::hash_bytes(settings.host_id, 0));
+  return format("{}#{:016x}", settings.host_id.substr(0, 40), topo::hash_bytes(settings.host_id, 0));
 }
 
 bool allows(const AllowList& list, std::string_view transport) {
@@ -187,13 +187,13 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
   for (const std::string_view transport : kTransports) {
     std::string reason;
     if (!allows(allowed, transport)) {
-      reason = fmt::format("the list of transports '{}' leaves it out", allowed.text());
+      reason = format("the list of transports '{}' leaves it out", allowed.text());
     } else if (transport == "local" && !same_process) {
       reason = "it is another process";
     } else if (transport == "shm" && same_process) {
       reason = "it is the same process";
     } else if (transport == "shm" && !same_host) {
-      reason = fmt::format("it is on another host ({}, id {}; this is {}, id {})", text_of(peer.host_name), text_of(peer.host_id),
+      reason = format("it is on another host ({}, id {}; this is {}, id {})", text_of(peer.host_name), text_of(peer.host_id),
                            text_of(address_.host_name), text_of(address_.host_id));
     } else {
       auto made = connect_by(transport, peer, limits);
@@ -212,7 +212,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
   if (endpoint) return endpoint;
   if (!worst.ok()) return worst;
   std::string all;
-  for (const TransportTrial& trial : tried) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", trial.transport, trial.reason);
+  for (const TransportTrial& trial : tried) all += format("{}{}: {}", all.empty() ? "" : "; ", trial.transport, trial.reason);
   return error(Code::kUnsupported, "no transport reaches {} ({})", process_name(peer.pid, text_of(peer.host_name)), all);
 }
 
@@ -244,7 +244,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transp
     lock.unlock();
     const Status waited =
         os::poll_for(finished.fd(), POLLIN, limits,
-                     fmt::format("another thread's connection to {}", process_name(peer.pid, text_of(peer.host_name))));
+                     format("another thread's connection to {}", process_name(peer.pid, text_of(peer.host_name))));
     lock.lock();
     std::erase(connection->followers, &finished);
     if (!connection->finished) return waited;

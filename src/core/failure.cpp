@@ -40,7 +40,7 @@ Code told_code(std::uint32_t code) {
 std::string CommunicatorState::name_of(Rank peer) const {
   if (peer < 0 || peer >= size) return "an unknown rank";
   const ProcessAddress& a = members[static_cast<std::size_t>(peer)].address;
-  return fmt::format("rank {} (pid {} on {})", peer, a.pid, a.host_name.data());
+  return format("rank {} (pid {} on {})", peer, a.pid, a.host_name.data());
 }
 
 void CommunicatorState::fail(Code code, std::string text, Rank lost_rank) {
@@ -102,7 +102,7 @@ bool CommunicatorState::check_ended() {
     if (record.lost_rank >= 0 && record.lost_rank < size) lost[static_cast<std::size_t>(record.lost_rank)] = true;
     if (ended.load(std::memory_order_relaxed)) continue;
     const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
-    end_status = Status(told_code(record.code), p == rank ? std::string(text) : fmt::format("{} [told by rank {}]", text, p));
+    end_status = Status(told_code(record.code), p == rank ? std::string(text) : format("{} [told by rank {}]", text, p));
     end_rank = record.lost_rank;
     ended.store(true, std::memory_order_release);
   }
@@ -117,9 +117,9 @@ Status CommunicatorState::end_error() const {
 Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& waiting) const {
   const Status status = end_error();
   if (status.ok()) return error(Code::kInternal, "{} failed without a reason", to_text(describe(call)));
-  std::string where = fmt::format("{}; rank {} met this in {}", status.text(), rank, to_text(describe(call)));
+  std::string where = format("{}; rank {} met this in {}", status.text(), rank, to_text(describe(call)));
   if (waiting.peer >= 0)
-    where += fmt::format(", waiting for {} from {} on channel {}", waiting.op == StepOp::kWaitData ? "data" : "credit",
+    where += format(", waiting for {} from {} on channel {}", waiting.op == StepOp::kWaitData ? "data" : "credit",
                          name_of(waiting.peer), waiting.channel);
   return Status(status.code(), std::move(where));
 }
@@ -127,7 +127,7 @@ Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& w
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
   for (Rank p = 0; p < size; ++p) {
     if (members[static_cast<std::size_t>(p)].address.token != token) continue;
-    fail(Code::kPeerLost, fmt::format("{} is lost: {}", name_of(p), why.text()), p);
+    fail(Code::kPeerLost, format("{} is lost: {}", name_of(p), why.text()), p);
   }
 }
 

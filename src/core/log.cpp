@@ -47,7 +47,7 @@ Sink& sink() {
 thread_local bool inside_callback = false;
 
 void write_to_stderr(LogLevel level, std::string_view line) {
-  const std::string text = fmt::format("hocket: {}: {}\n", to_string(level), line);
+  const std::string text = format("hocket: {}: {}\n", to_string(level), line);
   // One write, so that lines of several processes do not mix. A stderr that takes nothing cannot be reported anywhere.
   std::size_t written = 0;
   while (written < text.size()) {

@@ -2,7 +2,7 @@
 // core/log.hpp: how the library writes a log line. Private; users see hocket/log.hpp.
 #pragma once
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 #include <atomic>
 #include <utility>
@@ -27,10 +27,8 @@ extern std::atomic<LogLevel> current_log_level;
 void write_log_line(LogLevel level, std::string_view line) noexcept;
 
 template <class... Args>
-void format_log_line(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::memory_buffer buffer;
-  fmt::format_to(std::back_inserter(buffer), format, std::forward<Args>(args)...);
-  write_log_line(level, std::string_view(buffer.data(), buffer.size()));
+void format_log_line(LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
+  write_log_line(level, hocket::format(text, std::forward<Args>(args)...));
 }
 
 }  // namespace detail

@@ -127,7 +127,7 @@ Status check_cards(const std::vector<Card>& cards, Rank rank) {
     if (cards[r].settings_digest == cards[0].settings_digest) continue;
     const auto a = agreed_settings_from_text(get_text(cards[0].settings));
     const auto b = agreed_settings_from_text(get_text(cards[r].settings));
-    const std::string what = a.ok() && b.ok() ? describe_difference(*a, *b, "on rank 0", fmt::format("on rank {}", r))
+    const std::string what = a.ok() && b.ok() ? describe_difference(*a, *b, "on rank 0", format("on rank {}", r))
                                               : std::string("settings differ");
     return error(Code::kMismatch, "ranks must agree: {}", what);
   }
@@ -136,7 +136,7 @@ Status check_cards(const std::vector<Card>& cards, Rank rank) {
 
 Status add_context(Status status, std::string_view context) {
   if (status.ok()) return status;
-  return Status(status.code(), fmt::format("{}: {}", context, status.text()));
+  return Status(status.code(), format("{}: {}", context, status.text()));
 }
 
 void fill_card(Card& card, const CreateArgs& args) {
@@ -287,7 +287,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     Member& member = state->members[r];
     auto endpoint = engine.connect(member.address, allowed, limits, &member.trials);
     if (!endpoint.ok()) {
-      reached = Status(endpoint.status().code(), fmt::format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r,
+      reached = Status(endpoint.status().code(), format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r,
                                                              member.address.pid, get_text(member.address.host_name),
                                                              endpoint.status().text()));
       break;

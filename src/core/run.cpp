@@ -77,7 +77,7 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   if (fault.kind == LaneFault::Kind::kMismatch) {
     fail(Code::kMismatch, mismatch_text(call, fault.peer, fault.their_hash));
   } else if (fault.kind == LaneFault::Kind::kPeerLost) {
-    fail(Code::kPeerLost, fmt::format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()), fault.peer);
+    fail(Code::kPeerLost, format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()), fault.peer);
   }
   check_ended();
   tell_posted_peers();
@@ -173,7 +173,7 @@ bool Watch::tick(const WaitingOn& waiting) {
     std::vector<Rank> ranks;
     const std::string who = state_.suspects(*call_, waiting, &ranks);
     state_.fail(Code::kTimeout,
-                fmt::format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank, static_cast<double>(timeout) / 1e9,
+                format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank, static_cast<double>(timeout) / 1e9,
                             to_text(state_.describe(*call_)), who),
                 ranks.empty() ? -1 : ranks.front());
     return false;

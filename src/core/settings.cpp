@@ -70,7 +70,7 @@ bool parse_seconds(std::string_view text, std::chrono::nanoseconds& out) {
 }
 
 std::string print_seconds(std::chrono::nanoseconds value) {
-  return fmt::format("{}", static_cast<double>(value.count()) / 1e9);
+  return format("{}", static_cast<double>(value.count()) / 1e9);
 }
 
 template <class T>
@@ -125,19 +125,19 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) {
        return parse_bytes(text, s.tile_bytes) && s.tile_bytes % 16 == 0 && s.tile_bytes <= std::size_t{4} << 20;
      },
-     [](const Settings& s) { return fmt::format("{}", s.tile_bytes); }},
+     [](const Settings& s) { return format("{}", s.tile_bytes); }},
     {"HOCKET_SLOT_BYTES", "slot_bytes", true, "bytes, a power of two from 4K to 4M",
      [](std::string_view text, Settings& s) {
        return parse_bytes(text, s.slot_bytes) && std::has_single_bit(s.slot_bytes) && s.slot_bytes >= 4096 &&
               s.slot_bytes <= std::size_t{4} << 20;
      },
-     [](const Settings& s) { return fmt::format("{}", s.slot_bytes); }},
+     [](const Settings& s) { return format("{}", s.slot_bytes); }},
     {"HOCKET_SLOTS", "slots", true, "a number from 2 to 64",
      [](std::string_view text, Settings& s) { return parse_in_range(text, 2, 64, s.slots); },
-     [](const Settings& s) { return fmt::format("{}", s.slots); }},
+     [](const Settings& s) { return format("{}", s.slots); }},
     {"HOCKET_LANES", "lanes", true, "a number from 0 (chosen for each call) to 128",
      [](std::string_view text, Settings& s) { return parse_in_range(text, 0, 128, s.lanes); },
-     [](const Settings& s) { return fmt::format("{}", s.lanes); }},
+     [](const Settings& s) { return format("{}", s.lanes); }},
     {"HOCKET_SPIN", "spin", false, "auto, or microseconds from 0 to 1000000",
      [](std::string_view text, Settings& s) {
        if (same_word(text, "auto")) return s.spin.reset(), true;
@@ -146,7 +146,7 @@ constexpr Variable kVariables[] = {
        s.spin = std::chrono::microseconds(microseconds);
        return true;
      },
-     [](const Settings& s) { return s.spin ? fmt::format("{}", s.spin->count()) : std::string("auto"); }},
+     [](const Settings& s) { return s.spin ? format("{}", s.spin->count()) : std::string("auto"); }},
     {"HOCKET_HOST_ID", "host_id", false, "text of up to 255 bytes",
      [](std::string_view text, Settings& s) { return text.size() <= 255 && (s.host_id = text, true); },
      [](const Settings& s) { return s.host_id; }},
@@ -163,7 +163,7 @@ constexpr Variable kVariables[] = {
      [](std::string_view text, Settings& s) {
        return parse_in_range<std::size_t>(text, 16, 1'048'576, s.flight_recorder_entries);
      },
-     [](const Settings& s) { return fmt::format("{}", s.flight_recorder_entries); }},
+     [](const Settings& s) { return format("{}", s.flight_recorder_entries); }},
     {"HOCKET_FENCE", "fence_excluded", false, "0 or 1",
      [](std::string_view text, Settings& s) {
        int value = 0;
@@ -271,7 +271,7 @@ std::string describe_difference(const Settings& a, const Settings& b, std::strin
     if (!variable.must_agree) continue;
     const std::string of_a = variable.print(a), of_b = variable.print(b);
     if (of_a == of_b) continue;
-    text += fmt::format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name,
+    text += format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name,
                         of_a, here, of_b, there);
   }
   return text;
@@ -280,7 +280,7 @@ std::string describe_difference(const Settings& a, const Settings& b, std::strin
 std::string agreed_settings_to_text(const Settings& settings) {
   std::string text;
   for (const Variable& variable : kVariables) {
-    if (variable.must_agree) text += fmt::format("{}={}\n", variable.name, variable.print(settings));
+    if (variable.must_agree) text += format("{}={}\n", variable.name, variable.print(settings));
   }
   return text;
 }
@@ -308,7 +308,7 @@ std::string describe_changes(const Settings& settings) {
   for (const Variable& variable : kVariables) {
     const std::string value = variable.print(settings);
     if (value != variable.print(defaults))
-      text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
+      text += format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
   }
   return text;
 }
@@ -341,7 +341,7 @@ std::vector<Collective> collectives_named(std::string_view name) {
 }
 
 std::string joined(std::span<const std::string_view> words) {
-  return fmt::format("{}", fmt::join(words, ", "));
+  return join(words, ", ");
 }
 
 // Takes what stands before the next `separator` off the front of `text`; nothing is left after the last one.

@@ -177,7 +177,7 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     return error(Code::kUnsupported, "shrink needs memory that all ranks reach; here some peers are reached by puts only");
 
   s.check_ended();
-  s.fail(Code::kAborted, fmt::format("rank {} shrinks the communicator", s.rank));
+  s.fail(Code::kAborted, format("rank {} shrinks the communicator", s.rank));
   const std::uint64_t ticket = s.turnstile.take();
   s.turnstile.wait(ticket);
   struct Leave {

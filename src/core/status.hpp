@@ -2,7 +2,7 @@
 // core/status.hpp: how the library makes a Status. Private, so that no public header needs fmt.
 #pragma once
 
-#include <fmt/format.h>
+#include "core/format.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -31,16 +31,16 @@ namespace hocket {
 
 /// `error(Code::kPeerLost, "rank {} …", peer)`.
 template <class... Args>
-Status error(Code code, fmt::format_string<Args...> format, Args&&... args) {
-  return Status(code, fmt::format(format, std::forward<Args>(args)...));
+Status error(Code code, fmt::format_string<Args...> text, Args&&... args) {
+  return Status(code, hocket::format(text, std::forward<Args>(args)...));
 }
 
 /// The same for a failed system call: appends the text of `number` (an errno).
 template <class... Args>
-Status system_error(Code code, int number, fmt::format_string<Args...> format, Args&&... args) {
+Status system_error(Code code, int number, fmt::format_string<Args...> text, Args&&... args) {
   char buffer[128];
-  const char* text = ::strerror_r(number, buffer, sizeof buffer);
-  return Status(code, fmt::format("{}: {} (errno {})", fmt::format(format, std::forward<Args>(args)...), text, number));
+  const char* reason = ::strerror_r(number, buffer, sizeof buffer);
+  return Status(code, hocket::format("{}: {} (errno {})", hocket::format(text, std::forward<Args>(args)...), reason, number));
 }
 
 }  // namespace hocket

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // step_machine.hpp: the one interpreter of plans, a template over a lane policy.
 //
-// Whoever runs a lane calls advance() until it is done: a blocking call's own thread, a progress thread that takes turns over
-// many lanes, a GPU block, and the checker, whose policy is symbolic. Nothing in here blocks: a Wait that is not satisfied
-// returns, and is tried again at the next call.
+// Whoever runs a lane calls advance() until it is done: a blocking call's own thread, a progress thread that takes
+// turns over many lanes, a GPU block, and the checker, whose policy is symbolic. Nothing in here blocks: a Wait that is
+// not satisfied returns, and is tried again at the next call.
 //
 // A policy offers:
 //   bool data_ready(channel, peer, bound)     Wait data: data >= received + bound
 //   bool credit_ready(channel, peer, bound)   Wait credit: sent - credit <= bound
 //   void signal_data(channel, peer, step)     sent += 1, publish
 //   void signal_credit(channel, peer, step)   received += 1, publish
-//   bool completed(step, peer)                puts this lane posted have read their sources, as far as step.completion says
-//   bool drained()                            all puts this lane posted have read their sources
-//   void begin_move(length, step), source(span), destination(span), bool end_move()     false: not possible now, try again
+//   bool completed(step, peer)                puts this lane posted have read their sources, as far as step.completion
+//   says bool drained()                            all puts this lane posted have read their sources void
+//   begin_move(length, step), source(span), destination(span), bool end_move()     false: not possible now, try again
 //   bool failed()                             the communicator is aborted: stop
 // Next stop: exec/host_lane.hpp, the policy for host memory.
 #pragma once
@@ -51,8 +51,8 @@ struct LaneState {
   std::int32_t i = 0;
   std::int32_t j = 0;
   std::int32_t depth = 0;
-  std::int32_t k = 0;           ///< tile of the round
-  std::int32_t round_tiles = 1; ///< K of the innermost Rounds
+  std::int32_t k = 0;            ///< tile of the round
+  std::int32_t round_tiles = 1;  ///< K of the innermost Rounds
   std::uint64_t round = 0;
   std::uint64_t rounds[kMaxDepth] = {};  ///< of a Rounds loop at that depth: how many
   std::uint32_t loop[kMaxDepth] = {};    ///< step of the loop at that depth
@@ -63,7 +63,8 @@ namespace machine_detail {
 
 /// Enter the loop at `at`: false when its body never runs.
 template <class Policy>
-HOCKET_HD bool enter(const PlanView& plan, const LaneProgram& lane, const Shape& shape, LaneState& s, const Step& step) {
+HOCKET_HD bool enter(const PlanView& plan, const LaneProgram& lane, const Shape& shape, LaneState& s,
+                     const Step& step) {
   if (step.op == StepOp::kRepeat) {
     if (step.count <= 0) return false;
     (step.variable == 0 ? s.i : s.j) = 0;
@@ -77,7 +78,8 @@ HOCKET_HD bool enter(const PlanView& plan, const LaneProgram& lane, const Shape&
     s.round_tiles = step.by_k ? shape.tiles_per_round : 1;
     s.round = 0;
     s.k = 0;
-    s.rounds[s.depth] = (tiles + static_cast<std::uint64_t>(s.round_tiles) - 1) / static_cast<std::uint64_t>(s.round_tiles);
+    s.rounds[s.depth] =
+        (tiles + static_cast<std::uint64_t>(s.round_tiles) - 1) / static_cast<std::uint64_t>(s.round_tiles);
   } else {
     s.k = 0;
   }
@@ -103,8 +105,8 @@ HOCKET_HD inline bool again(const Step& loop, LaneState& s) {
 }
 
 template <class Policy>
-HOCKET_HD SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const LaneState& s, const SpanRef& span,
-                         std::uint64_t tile_offset) {
+HOCKET_HD SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const LaneState& s,
+                         const SpanRef& span, std::uint64_t tile_offset) {
   SpanAt at{span.kind, span.channel, -1, span.index.at(s.i, s.j), 0};
   switch (span.kind) {
     case SpanKind::kInput:
@@ -115,15 +117,11 @@ HOCKET_HD SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Sh
     case SpanKind::kPeerOutput:
       at.offset = chunk_of(plan.cuts[span.cut], shape, at.index, lane.part, lane.parts).offset + tile_offset;
       break;
-    case SpanKind::kWork:
-      at.offset = static_cast<std::uint64_t>(at.index) * shape.tile;
-      return at;
+    case SpanKind::kWork: at.offset = static_cast<std::uint64_t>(at.index) * shape.tile; return at;
     case SpanKind::kSlotIn:
     case SpanKind::kSlotOut:
     case SpanKind::kBoardOut:
-    case SpanKind::kBoardIn:
-      at.offset = at.index == 0 ? 0 : static_cast<std::uint64_t>(at.index) * shape.tile;
-      break;
+    case SpanKind::kBoardIn: at.offset = at.index == 0 ? 0 : static_cast<std::uint64_t>(at.index) * shape.tile; break;
   }
   at.peer = plan.peer(span.peer, s.i, s.j);
   return at;
@@ -131,11 +129,11 @@ HOCKET_HD SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Sh
 
 }  // namespace machine_detail
 
-/// Run steps of a lane until it is done, must wait, or the policy failed. `budget` bounds the Moves of one call, so that a
-/// thread with many lanes takes turns; a lane that used it up reports kWaiting with waiting.op == kMove.
+/// Run steps of a lane until it is done, must wait, or the policy failed. `budget` bounds the Moves of one call, so
+/// that a thread with many lanes takes turns; a lane that used it up reports kWaiting with waiting.op == kMove.
 template <class Policy>
-HOCKET_HD Progress advance(const PlanView& plan, const LaneProgram& lane, const Shape& shape, LaneState& s, Policy& policy,
-                           std::uint32_t budget = ~0u) {
+HOCKET_HD Progress advance(const PlanView& plan, const LaneProgram& lane, const Shape& shape, LaneState& s,
+                           Policy& policy, std::uint32_t budget = ~0u) {
   const Step* steps = plan.steps + lane.first;
   while (s.pc < lane.count) {
     const Step& step = steps[s.pc];

@@ -108,7 +108,7 @@ void read_v2(const std::string& root, const std::string& directory, double* quot
   const std::int64_t limit = words.size() == 2 ? integer(words[0]) : 0;
   const std::int64_t period = words.size() == 2 ? integer(words[1]) : 0;
   if (limit <= 0 || period <= 0) {
-    notes->push_back(fmt::format("{}: not a CPU limit, left out", path));
+    notes->push_back(format("{}: not a CPU limit, left out", path));
     return;
   }
   lower(quota, static_cast<double>(limit) / static_cast<double>(period));
@@ -123,7 +123,7 @@ void read_v1(const std::string& root, const std::string& directory, double* quot
   const std::int64_t period = integer(first_word(*period_text));
   if (limit < 0) return;
   if (limit == 0 || period <= 0) {
-    notes->push_back(fmt::format("{}: not a CPU limit, left out", path));
+    notes->push_back(format("{}: not a CPU limit, left out", path));
     return;
   }
   lower(quota, static_cast<double>(limit) / static_cast<double>(period));
@@ -160,7 +160,7 @@ double read_cpu_quota(const std::string& root, std::vector<std::string>* notes) 
   const Result<std::string> mountinfo = read_small_file(root + "/proc/self/mountinfo", 16 << 20);
   if (!groups.ok() || !mountinfo.ok()) {
     const Status& why = groups.ok() ? mountinfo.status() : groups.status();
-    notes->push_back(fmt::format("CPU quota unknown, taken as none: {}", why.text()));
+    notes->push_back(format("CPU quota unknown, taken as none: {}", why.text()));
     return 0;
   }
   const Mounts mounts = find_mounts(*mountinfo);
@@ -189,14 +189,14 @@ CpuBudget read_cpu_budget(const std::string& root, std::vector<std::string>* not
   if (parsed.ok()) {
     budget.online = std::move(*parsed);
   } else {
-    notes->push_back(fmt::format("online CPUs unknown: {}", parsed.status().text()));
+    notes->push_back(format("online CPUs unknown: {}", parsed.status().text()));
   }
   Result<CpuSet> allowed = CpuSet::of_this_process();
   if (allowed.ok()) {
     budget.allowed = std::move(*allowed);
   } else {
     budget.allowed = budget.online;
-    notes->push_back(fmt::format("affinity mask unknown, all online CPUs taken: {}", allowed.status().text()));
+    notes->push_back(format("affinity mask unknown, all online CPUs taken: {}", allowed.status().text()));
   }
   budget.quota_cpus = read_cpu_quota(root, notes);
   return budget;

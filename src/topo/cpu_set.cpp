@@ -188,7 +188,7 @@ std::string CpuSet::to_string() const {
     std::size_t end = i;
     while (end + 1 < cpus.size() && cpus[end + 1] == cpus[end] + 1) ++end;
     if (!text.empty()) text += ',';
-    text += end == i ? fmt::format("{}", cpus[i]) : fmt::format("{}-{}", cpus[i], cpus[end]);
+    text += end == i ? format("{}", cpus[i]) : format("{}-{}", cpus[i], cpus[end]);
     i = end + 1;
   }
   return text;

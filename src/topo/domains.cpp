@@ -82,10 +82,10 @@ std::uint64_t Domains::digest() const {
 }
 
 std::string Domains::to_text() const {
-  const auto name = [](int group) { return group < 0 ? std::string("?") : fmt::format("{}", group); };
-  std::string out = fmt::format("{} ranks, {} processes, {} hosts\n", ranks(), processes, hosts);
+  const auto name = [](int group) { return group < 0 ? std::string("?") : format("{}", group); };
+  std::string out = format("{} ranks, {} processes, {} hosts\n", ranks(), processes, hosts);
   for (std::size_t r = 0; r < host.size(); ++r) {
-    out += fmt::format("rank {}  host {}  process {}  package {}  NUMA {}  L3 {}\n", r, host[r], process[r],
+    out += format("rank {}  host {}  process {}  package {}  NUMA {}  L3 {}\n", r, host[r], process[r],
                        name(package[r]), name(numa[r]), name(l3[r]));
   }
   return out;

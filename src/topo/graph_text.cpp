@@ -13,13 +13,13 @@ std::string bytes_to_text(std::uint64_t bytes) {
   double value = static_cast<double>(bytes);
   int unit = 0;
   for (; value >= 1024; ++unit) value /= 1024;
-  return std::floor(value) == value ? fmt::format("{:.0f} {}", value, kUnits[unit])
-                                    : fmt::format("{:.1f} {}", value, kUnits[unit]);
+  return std::floor(value) == value ? format("{:.0f} {}", value, kUnits[unit])
+                                    : format("{:.1f} {}", value, kUnits[unit]);
 }
 
 std::string rate_to_text(const Rate& rate) {
   if (!rate.known()) return "unknown";
-  return fmt::format("{:.3g} GB/s", rate.bytes_per_second / 1e9);
+  return format("{:.3g} GB/s", rate.bytes_per_second / 1e9);
 }
 
 namespace {
@@ -60,7 +60,7 @@ std::string json_string(std::string_view text) {
       case '\r': out += "\\r"; break;
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+          out += format("\\u{:04x}", static_cast<unsigned>(c));
         } else if (const std::size_t length = utf8_length(text); length > 0) {
           out += text.substr(0, length);
           taken = length;
@@ -84,7 +84,7 @@ std::string printable(std::string_view text) {
 
 std::string cpus_text(const CpuSet& cpus) {
   if (cpus.empty()) return "no CPU";
-  return fmt::format("{} {}", cpus.count() == 1 ? "CPU" : "CPUs", cpus.to_string());
+  return format("{} {}", cpus.count() == 1 ? "CPU" : "CPUs", cpus.to_string());
 }
 
 // Cores that look alike are one line: a machine has hundreds.
@@ -95,7 +95,7 @@ bool alike(const Node& a, const Node& b) {
 
 std::string device_text(const Graph& graph, int at, std::string_view word) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
-  std::string line = fmt::format("{} {}", word, node.index);
+  std::string line = format("{} {}", word, node.index);
   for (const std::string_view part :
        {std::string_view(node.name), node.get("rdma"), node.get("netdev"), node.get("devices"), node.get("model")}) {
     if (!part.empty()) line += "  " + printable(part);
@@ -103,7 +103,7 @@ std::string device_text(const Graph& graph, int at, std::string_view word) {
   if (node.kind == NodeKind::kNic) line += "  port " + rate_to_text(node.rate);
   for (const Edge& edge : graph.edges) {
     if (edge.kind == EdgeKind::kPcie && edge.to == at)
-      line += fmt::format("  PCIe {}{}", rate_to_text(edge.rate), edge.rate.known() ? " each way" : "");
+      line += format("  PCIe {}{}", rate_to_text(edge.rate), edge.rate.known() ? " each way" : "");
   }
   return line;
 }
@@ -112,37 +112,37 @@ std::string node_text(const Graph& graph, int at, int same) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
   switch (node.kind) {
     case NodeKind::kHost: {
-      std::string line = fmt::format("host {}", node.index);
+      std::string line = format("host {}", node.index);
       if (!node.name.empty()) line += "  " + printable(node.name);
       if (!node.get("model").empty()) line += "  " + printable(node.get("model"));
       return line;
     }
     case NodeKind::kPackage: {
-      std::string line = fmt::format("package {}", node.index);
+      std::string line = format("package {}", node.index);
       if (!node.get("model").empty()) line += "  " + printable(node.get("model"));
       return line + "  " + cpus_text(node.cpus);
     }
     case NodeKind::kNuma: {
       const int number = node.os_index >= 0 ? node.os_index : node.index;
-      std::string line = fmt::format("NUMA {}  memory {}", number, bytes_to_text(node.bytes));
+      std::string line = format("NUMA {}  memory {}", number, bytes_to_text(node.bytes));
       if (node.cpus.empty())
         line += node.get("subtype").empty() ? "  memory only" : "  " + printable(node.get("subtype"));
       return node.cpus.empty() ? line : line + "  " + cpus_text(node.cpus);
     }
     case NodeKind::kL3:
-      return fmt::format("L3 {}  {}  {}", node.index, bytes_to_text(node.bytes), cpus_text(node.cpus));
+      return format("L3 {}  {}  {}", node.index, bytes_to_text(node.bytes), cpus_text(node.cpus));
     case NodeKind::kCore: {
       CpuSet all;
       for (int i = at; i < at + same; ++i) all = all | graph.nodes[static_cast<std::size_t>(i)].cpus;
-      std::string line = same == 1 ? fmt::format("core {}", node.index)
-                                   : fmt::format("cores {}-{}", node.index, node.index + same - 1);
+      std::string line = same == 1 ? format("core {}", node.index)
+                                   : format("cores {}-{}", node.index, node.index + same - 1);
       line += "  " + cpus_text(all);
-      if (node.cpus.count() > 1) line += fmt::format("  {} threads each", node.cpus.count());
-      line += fmt::format("  L2 {}", bytes_to_text(node.bytes));
-      if (!node.get("l2_cores").empty()) line += fmt::format(" each ({} share one)", node.get("l2_cores"));
+      if (node.cpus.count() > 1) line += format("  {} threads each", node.cpus.count());
+      line += format("  L2 {}", bytes_to_text(node.bytes));
+      if (!node.get("l2_cores").empty()) line += format(" each ({} share one)", node.get("l2_cores"));
       return line;
     }
-    case NodeKind::kHostBridge: return fmt::format("host bridge {}  {}", node.index, printable(node.name));
+    case NodeKind::kHostBridge: return format("host bridge {}  {}", node.index, printable(node.name));
     case NodeKind::kPciSwitch: return device_text(graph, at, "PCI switch");
     case NodeKind::kGpu: return device_text(graph, at, "GPU");
     case NodeKind::kNic: return device_text(graph, at, "NIC");
@@ -153,18 +153,18 @@ std::string node_text(const Graph& graph, int at, int same) {
 
 std::string short_name(const Graph& graph, int at) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
-  return fmt::format("{} {}", to_string(node.kind), node.index);
+  return format("{} {}", to_string(node.kind), node.index);
 }
 
 }  // namespace
 
 std::string Graph::to_text() const {
-  std::string out = fmt::format("source  {}\n", printable(source));
-  if (!host_id.empty()) out += fmt::format("host id  {}\n", printable(host_id));
-  out += fmt::format("CPUs  {} allowed ({})", cpus.allowed.count(), cpus.allowed.to_string());
+  std::string out = format("source  {}\n", printable(source));
+  if (!host_id.empty()) out += format("host id  {}\n", printable(host_id));
+  out += format("CPUs  {} allowed ({})", cpus.allowed.count(), cpus.allowed.to_string());
   out += cpus.online.empty() ? ", online unknown"
-                             : fmt::format(" of {} online ({})", cpus.online.count(), cpus.online.to_string());
-  out += cpus.quota_cpus > 0 ? fmt::format(", cgroup quota {:.2f} CPUs\n", cpus.quota_cpus) : ", no cgroup quota\n";
+                             : format(" of {} online ({})", cpus.online.count(), cpus.online.to_string());
+  out += cpus.quota_cpus > 0 ? format(", cgroup quota {:.2f} CPUs\n", cpus.quota_cpus) : ", no cgroup quota\n";
 
   std::vector<int> depth(nodes.size(), 0);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -180,7 +180,7 @@ std::string Graph::to_text() const {
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     if (edge.kind == EdgeKind::kPcie || edge.kind == EdgeKind::kMemory || edge.kind == EdgeKind::kSocket) continue;
-    out += fmt::format("{}  {} - {}", to_string(edge.kind), short_name(*this, edge.from), short_name(*this, edge.to));
+    out += format("{}  {} - {}", to_string(edge.kind), short_name(*this, edge.from), short_name(*this, edge.to));
     std::size_t same = 1;
     for (; i + same < edges.size(); ++same) {
       const Edge& next = edges[i + same];
@@ -188,13 +188,13 @@ std::string Graph::to_text() const {
       if (next.kind != edge.kind || next.from != edge.from || next.links != edge.links || next.rate != edge.rate ||
           target(next).kind != target(edge).kind)
         break;
-      out += fmt::format(", {}", target(next).index);
+      out += format(", {}", target(next).index);
     }
-    if (edge.links > 1) out += fmt::format("  {} links", edge.links);
-    out += fmt::format("  {}{}\n", rate_to_text(edge.rate), same > 1 ? " each" : "");
+    if (edge.links > 1) out += format("  {} links", edge.links);
+    out += format("  {}{}\n", rate_to_text(edge.rate), same > 1 ? " each" : "");
     i += same - 1;
   }
-  for (const std::string& note : notes) out += fmt::format("note  {}\n", printable(note));
+  for (const std::string& note : notes) out += format("note  {}\n", printable(note));
   return out;
 }
 
@@ -202,33 +202,33 @@ namespace {
 
 std::string rate_json(const Rate& rate) {
   if (!rate.known()) return "null";
-  return fmt::format("{{\"bytes_per_second\":{},\"origin\":\"{}\"}}", rate.bytes_per_second, to_string(rate.origin));
+  return format("{{\"bytes_per_second\":{},\"origin\":\"{}\"}}", rate.bytes_per_second, to_string(rate.origin));
 }
 
 std::string number_or_null(std::uint64_t value) {
-  return value == 0 ? "null" : fmt::format("{}", value);
+  return value == 0 ? "null" : format("{}", value);
 }
 
 }  // namespace
 
 std::string Graph::to_json() const {
-  std::string out = fmt::format("{{\"host_id\":{},\"source\":{},\"digest\":\"{:016x}\",", json_string(host_id),
+  std::string out = format("{{\"host_id\":{},\"source\":{},\"digest\":\"{:016x}\",", json_string(host_id),
                                 json_string(source), digest());
   out +=
-      fmt::format("\"cpus\":{{\"allowed\":\"{}\",\"allowed_count\":{},\"online\":\"{}\",\"quota\":{},\"usable\":{}}},",
+      format("\"cpus\":{{\"allowed\":\"{}\",\"allowed_count\":{},\"online\":\"{}\",\"quota\":{},\"usable\":{}}},",
                   cpus.allowed.to_string(), cpus.allowed.count(), cpus.online.to_string(),
-                  cpus.quota_cpus > 0 ? fmt::format("{}", cpus.quota_cpus) : "null", cpus.usable_cpus());
+                  cpus.quota_cpus > 0 ? format("{}", cpus.quota_cpus) : "null", cpus.usable_cpus());
   out += "\"nodes\":[";
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
-    out += fmt::format("{}\n{{\"id\":{},\"kind\":\"{}\",\"index\":{},\"parent\":{},\"os_index\":{},\"name\":{}",
+    out += format("{}\n{{\"id\":{},\"kind\":\"{}\",\"index\":{},\"parent\":{},\"os_index\":{},\"name\":{}",
                        i ? "," : "", i, to_string(node.kind), node.index,
-                       node.parent < 0 ? "null" : fmt::format("{}", node.parent),
-                       node.os_index < 0 ? "null" : fmt::format("{}", node.os_index), json_string(node.name));
-    out += fmt::format(",\"cpus\":\"{}\",\"bytes\":{},\"rate\":{},\"attributes\":{{", node.cpus.to_string(),
+                       node.parent < 0 ? "null" : format("{}", node.parent),
+                       node.os_index < 0 ? "null" : format("{}", node.os_index), json_string(node.name));
+    out += format(",\"cpus\":\"{}\",\"bytes\":{},\"rate\":{},\"attributes\":{{", node.cpus.to_string(),
                        number_or_null(node.bytes), rate_json(node.rate));
     for (std::size_t k = 0; k < node.attributes.size(); ++k) {
-      out += fmt::format("{}{}:{}", k ? "," : "", json_string(node.attributes[k].first),
+      out += format("{}{}:{}", k ? "," : "", json_string(node.attributes[k].first),
                          json_string(node.attributes[k].second));
     }
     out += "}}";
@@ -236,12 +236,12 @@ std::string Graph::to_json() const {
   out += "],\n\"edges\":[";
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
-    out += fmt::format("{}\n{{\"kind\":\"{}\",\"from\":{},\"to\":{},\"links\":{},\"rate\":{},\"latency_seconds\":{}}}",
+    out += format("{}\n{{\"kind\":\"{}\",\"from\":{},\"to\":{},\"links\":{},\"rate\":{},\"latency_seconds\":{}}}",
                        i ? "," : "", to_string(edge.kind), edge.from, edge.to, edge.links, rate_json(edge.rate),
-                       edge.latency_seconds > 0 ? fmt::format("{}", edge.latency_seconds) : "null");
+                       edge.latency_seconds > 0 ? format("{}", edge.latency_seconds) : "null");
   }
   out += "],\n\"notes\":[";
-  for (std::size_t i = 0; i < notes.size(); ++i) out += fmt::format("{}{}", i ? "," : "", json_string(notes[i]));
+  for (std::size_t i = 0; i < notes.size(); ++i) out += format("{}{}", i ? "," : "", json_string(notes[i]));
   return out + "]}\n";
 }
 

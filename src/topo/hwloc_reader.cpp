@@ -70,7 +70,7 @@ int number_of(const Enum& value) {
 
 // Wider domains than the usual four digits occur.
 std::string bus_id(const PciAttributes& pci) {
-  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(pci.domain), pci.bus, pci.dev, pci.func);
+  return format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(pci.domain), pci.bus, pci.dev, pci.func);
 }
 
 Rate reported(double bytes_per_second) {
@@ -166,7 +166,7 @@ class Builder {
     }
     sharers = std::max(sharers, 1);
     at(core).bytes = l2 / static_cast<std::uint64_t>(sharers);
-    if (sharers > 1) at(core).set("l2_cores", fmt::format("{}", sharers));
+    if (sharers > 1) at(core).set("l2_cores", format("{}", sharers));
   }
 
   // One domain with the object's CPUs becomes the parent of all below it. Others at the same object are memory only:
@@ -218,7 +218,7 @@ class Builder {
       const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = object->attr->bridge;
       if (number_of(bridge.upstream_type) == HWLOC_OBJ_BRIDGE_HOST) {
         parent = graph_.add(NodeKind::kHostBridge, parent);
-        at(parent).name = fmt::format("{:04x}:{:02x}", static_cast<unsigned>(bridge.downstream.pci.domain),
+        at(parent).name = format("{:04x}:{:02x}", static_cast<unsigned>(bridge.downstream.pci.domain),
                                       bridge.downstream.pci.secondary_bus);
         depth = 0;
       } else if (depth % 2 == 1) {
@@ -241,9 +241,9 @@ class Builder {
     const int node = graph_.add(kind, parent);
     const std::string bus = bus_id(pci);
     at(node).name = bus;
-    at(node).set("vendor", fmt::format("{:04x}", pci.vendor_id));
-    at(node).set("device", fmt::format("{:04x}", pci.device_id));
-    at(node).set("class", fmt::format("{:04x}", pci.class_id));
+    at(node).set("vendor", format("{:04x}", pci.vendor_id));
+    at(node).set("device", format("{:04x}", pci.device_id));
+    at(node).set("class", format("{:04x}", pci.class_id));
     graph_.edges.push_back({EdgeKind::kPcie, parent, node, 1, link_rate(node, bus, pci), 0});
     return node;
   }
@@ -255,7 +255,7 @@ class Builder {
     if (speed.empty() && width.empty()) {
       const Rate rate = hwloc_rate(pci.linkspeed);
       if (!rate.known() && pci.linkspeed != 0)
-        graph_.notes.push_back(fmt::format("PCIe link of {}: {} GB/s is no link speed, taken as unknown", bus,
+        graph_.notes.push_back(format("PCIe link of {}: {} GB/s is no link speed, taken as unknown", bus,
                                            static_cast<double>(pci.linkspeed)));
       return rate;
     }
@@ -266,7 +266,7 @@ class Builder {
     Rate rate = pcie_rate(speed, width);
     if (!rate.known() && !speed.starts_with("Unknown"))  // virtual devices say so; that is no fault
       graph_.notes.push_back(
-          fmt::format("PCIe link of {}: '{}' x '{}' is no link speed, taken as unknown", bus, speed, width));
+          format("PCIe link of {}: '{}' x '{}' is no link speed, taken as unknown", bus, speed, width));
     // An idle GPU clocks its link down to save power; its width stays. The link's own maximum holds under load.
     if (at(node).kind == NodeKind::kGpu && rate.known()) {
       const Rate highest = pcie_rate(top, width);
@@ -347,7 +347,7 @@ class Builder {
     }
     const auto join = [](std::vector<std::string> names) {
       std::sort(names.begin(), names.end());
-      return fmt::format("{}", fmt::join(names, ","));
+      return hocket::join(names, ",");
     };
     if (!others.empty()) at(node).set("devices", join(others));
     if (!nets.empty()) at(node).set("netdev", join(nets));
@@ -360,7 +360,7 @@ class Builder {
     double gigabits = 0;
     for (const std::string& name : verbs) {
       for (int port = 1; port <= 8; ++port) {
-        const std::string directory = fmt::format("{}/sys/class/infiniband/{}/ports/{}", root_, name, port);
+        const std::string directory = format("{}/sys/class/infiniband/{}/ports/{}", root_, name, port);
         const std::string rate = sysfs(directory + "/rate");
         if (rate.empty()) break;
         // A port that is down reports a rate as well.
@@ -393,7 +393,7 @@ class Builder {
         if (from == by_object_.end() || to == by_object_.end() || from->second == to->second || megabytes == 0)
           continue;
         if (megabytes > 10'000'000) {
-          graph_.notes.push_back(fmt::format("{} of {} MB/s is no link speed, left out", name, megabytes));
+          graph_.notes.push_back(format("{} of {} MB/s is no link speed, left out", name, megabytes));
           continue;
         }
         graph_.edges.push_back(
@@ -620,7 +620,7 @@ std::string read_host_id(const std::string& override_id, const std::string& root
   Result<std::string> text = read_small_file(root + "/proc/sys/kernel/random/boot_id", 4096);
   std::string id = text.ok() ? first_line(std::move(*text)) : std::string();
   if (id.empty()) {
-    notes->push_back(fmt::format("no boot id ({}): set HOCKET_HOST_ID to a name that is unique to this host",
+    notes->push_back(format("no boot id ({}): set HOCKET_HOST_ID to a name that is unique to this host",
                                  text.ok() ? "the file is empty" : std::string(text.status().text())));
   }
   return id;
@@ -638,7 +638,7 @@ Graph load_machine(const ReaderOptions& options) {
     graph = std::move(*loaded);
   } else {
     graph = flat_machine(cpus);
-    notes.push_back(fmt::format("caches, memory and devices unknown: {}", loaded.status().text()));
+    notes.push_back(format("caches, memory and devices unknown: {}", loaded.status().text()));
   }
   graph.source = "live";
   graph.host_id = host_id;

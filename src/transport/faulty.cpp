@@ -10,7 +10,7 @@
 namespace hocket {
 
 FaultyEndpoint::FaultyEndpoint(std::shared_ptr<Endpoint> inner, const FaultPlan& plan)
-    : inner_(std::move(inner)), plan_(plan), name_(fmt::format("faulty({})", inner_->transport())), random_(plan.seed) {}
+    : inner_(std::move(inner)), plan_(plan), name_(format("faulty({})", inner_->transport())), random_(plan.seed) {}
 
 std::shared_ptr<FaultyEndpoint> make_faulty(std::shared_ptr<Endpoint> inner, const FaultPlan& plan) {
   return std::make_shared<FaultyEndpoint>(std::move(inner), plan);

@@ -50,7 +50,7 @@ Status check_arena_bytes(std::uint64_t bytes) {
   return error(Code::kInvalidArgument, "an arena of {} bytes is not possible", bytes);
 }
 
-std::string process_name(pid_t pid, std::string_view host) { return fmt::format("process {} on host {}", pid, printable(host)); }
+std::string process_name(pid_t pid, std::string_view host) { return format("process {} on host {}", pid, printable(host)); }
 
 ShmEndpoint::~ShmEndpoint() {
   // As in Arena: a child never had this mapping.
@@ -231,7 +231,7 @@ Status ShmHandshake::take_message() {
     to_ = m.from;
   }
   if (m.failed != 0) {
-    outcome_ = Status(static_cast<Code>(m.failed), fmt::format("{} says: {}", process_name(peer_->pid, text_of(peer_->host_name)),
+    outcome_ = Status(static_cast<Code>(m.failed), format("{} says: {}", process_name(peer_->pid, text_of(peer_->host_name)),
                                                                printable(text_of(m.reason))));
     stage_ = Stage::kDone;
     return {};

@@ -56,7 +56,7 @@ bool PidFd::exited() const noexcept {
 }
 
 Status PidFd::wait_exit(const WaitLimits& limits) const {
-  return poll_for(fd_.get(), POLLIN, limits, fmt::format("the end of process {}", pid_));
+  return poll_for(fd_.get(), POLLIN, limits, format("the end of process {}", pid_));
 }
 
 Status PidFd::send_signal(int number) const {

@@ -45,7 +45,7 @@ Result<std::string> boot_id() {
 }
 
 Result<ProcessStat> process_stat(pid_t pid) {
-  const std::string path = fmt::format("/proc/{}/stat", pid);
+  const std::string path = format("/proc/{}/stat", pid);
   HOCKET_ASSIGN(const std::string text, read_small_file(path));
   // "pid (name) state ppid …": the name may hold anything, also ") R 1", so start after its last bracket.
   const std::size_t bracket = text.rfind(')');

@@ -24,7 +24,7 @@ Result<Token> random_token() {
 }
 
 std::string to_string(const Token& token) {
-  return fmt::format("{:016x}{:016x}", token.high, token.low);
+  return format("{:016x}{:016x}", token.high, token.low);
 }
 
 }  // namespace hocket::os

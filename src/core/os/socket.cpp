@@ -80,7 +80,7 @@ Status send_all(int fd, std::span<const std::byte> bytes, const WaitLimits& limi
     if (n >= 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     } else if (would_block(errno)) {
-      HOCKET_TRY(poll_for(fd, POLLOUT, limits, fmt::format("{} to take {} of {} bytes", peer, bytes.size(), total)));
+      HOCKET_TRY(poll_for(fd, POLLOUT, limits, format("{} to take {} of {} bytes", peer, bytes.size(), total)));
     } else if (errno != EINTR) {
       return system_error(code_of(errno), errno, "send to {}: {} of {} bytes sent", peer, total - bytes.size(), total);
     }
@@ -97,7 +97,7 @@ Status receive_all(int fd, std::span<std::byte> bytes, const WaitLimits& limits,
     } else if (n == 0) {
       return error(Code::kPeerLost, "{} closed the connection after {} of {} bytes", peer, total - bytes.size(), total);
     } else if (would_block(errno)) {
-      HOCKET_TRY(poll_for(fd, POLLIN, limits, fmt::format("{} of {} bytes from {}", bytes.size(), total, peer)));
+      HOCKET_TRY(poll_for(fd, POLLIN, limits, format("{} of {} bytes from {}", bytes.size(), total, peer)));
     } else if (errno != EINTR) {
       return system_error(code_of(errno), errno, "receive from {}: {} of {} bytes there", peer, total - bytes.size(),
                           total);
@@ -190,7 +190,7 @@ Status UnixSocket::send(std::span<const std::byte> bytes, std::span<const int> f
       break;
     }
     if (would_block(errno)) {
-      HOCKET_TRY(poll_for(fd_.get(), POLLOUT, limits, fmt::format("{} to take a message", peer_name_)));
+      HOCKET_TRY(poll_for(fd_.get(), POLLOUT, limits, format("{} to take a message", peer_name_)));
     } else if (errno != EINTR) {
       return system_error(code_of(errno), errno, "send of {} bytes and {} descriptors to {}", bytes.size(), fds.size(),
                           peer_name_);
@@ -218,7 +218,7 @@ Result<Message> UnixSocket::receive(std::size_t max_bytes, std::size_t max_fds, 
     const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && would_block(errno)) {
-      HOCKET_TRY(poll_for(fd_.get(), POLLIN, limits, fmt::format("a message from {}", peer_name_)));
+      HOCKET_TRY(poll_for(fd_.get(), POLLIN, limits, format("a message from {}", peer_name_)));
       continue;
     }
     if (n < 0) return system_error(code_of(errno), errno, "receive from {}", peer_name_);
@@ -291,7 +291,7 @@ Result<UnixSocket> UnixListener::accept(const WaitLimits& limits) {
     UniqueFd fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) return UnixSocket::adopt(std::move(fd), "a client of " + to_string(address_));
     if (would_block(errno)) {
-      HOCKET_TRY(poll_for(fd_.get(), POLLIN, limits, fmt::format("a connection at {}", to_string(address_))));
+      HOCKET_TRY(poll_for(fd_.get(), POLLIN, limits, format("a connection at {}", to_string(address_))));
     } else if (errno != EINTR && errno != ECONNABORTED) {
       return system_error(code_of(errno), errno, "accept at {} (see ulimit -n)", to_string(address_));
     }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// support/ranks.hpp: threads as ranks of one communicator, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "hocket/hocket.hpp"
+
+namespace hocket::test {
+
+/// An all-gather between threads.
+class ThreadExchange {
+ public:
+  explicit ThreadExchange(int size) : size_(size) {}
+
+  Exchange of(Rank rank) {
+    return [this, rank](std::span<const std::byte> mine, std::span<std::byte> all) -> Status {
+      std::unique_lock lock(mutex_);
+      if (arrived_ == 0) bytes_.assign(mine.size() * static_cast<std::size_t>(size_), std::byte{});
+      if (bytes_.size() != mine.size() * static_cast<std::size_t>(size_)) return Status(Code::kMismatch, "unequal exchange");
+      std::memcpy(bytes_.data() + static_cast<std::size_t>(rank) * mine.size(), mine.data(), mine.size());
+      const std::uint64_t generation = generation_;
+      if (++arrived_ == size_) {
+        arrived_ = 0;
+        done_ = bytes_;
+        ++generation_;
+        changed_.notify_all();
+      } else {
+        changed_.wait(lock, [&] { return generation_ != generation; });
+      }
+      std::memcpy(all.data(), done_.data(), done_.size());
+      return {};
+    };
+  }
+
+ private:
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::byte> bytes_, done_;
+  int arrived_ = 0;
+  std::uint64_t generation_ = 0;
+};
+
+/// How the ranks of a test reach each other.
+enum class Wire { kLocal, kShm };
+
+/// Runs `body(communicator)` as `size` threads. Wire::kShm gives each rank an engine of its own, so that shared memory
+/// carries what processes would exchange.
+inline void run_ranks(int size, Wire wire, const Settings& settings, const std::function<void(Communicator&)>& body) {
+  ThreadExchange exchange(size);
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (int r = 0; r < (wire == Wire::kLocal ? 1 : size); ++r) {
+    auto engine = Engine::create(settings);
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    engines.push_back(*engine);
+  }
+  std::vector<std::thread> threads;
+  for (Rank r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      const auto& engine = engines[wire == Wire::kLocal ? 0 : static_cast<std::size_t>(r)];
+      auto comm = Communicator::create(r, size, exchange.of(r), settings, engine);
+      if (!comm.ok()) {
+        ADD_FAILURE() << "rank " << r << ": " << comm.status().to_string();
+        return;
+      }
+      body(*comm);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// EXPECT that a Status is ok, with its text.
+#define EXPECT_OK(expr)                                   \
+  do {                                                    \
+    const ::hocket::Status status_ = (expr);              \
+    EXPECT_TRUE(status_.ok()) << status_.to_string();     \
+  } while (0)
+
+}  // namespace hocket::test
