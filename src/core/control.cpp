@@ -569,10 +569,9 @@ void ControlThread::converse(std::uint64_t id) {
   Status failed;
   if (!step.ok()) {
     failed = step.status();
-    // One that only looked whether somebody is here says nothing before it goes.
-    const bool looked = failed.code() == Code::kPeerLost && !handshake.peer();
-    HOCKET_LOG(looked ? LogLevel::kTrace : LogLevel::kWarn, "process {} is dropped in its handshake: {}",
-               conversation.credentials.pid, failed.text());
+    // One that goes away, also one that only looked whether somebody is here, is nothing to worry about.
+    HOCKET_LOG(failed.code() == Code::kPeerLost ? LogLevel::kDebug : LogLevel::kWarn,
+               "process {} is dropped in its handshake: {}", conversation.credentials.pid, failed.text());
   } else if (!handshake.outcome().ok()) {
     failed = handshake.outcome();
     HOCKET_LOG(LogLevel::kDebug, "no shared memory with process {}: {}", conversation.credentials.pid, failed.text());

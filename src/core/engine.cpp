@@ -42,9 +42,12 @@ void set_text(std::array<char, n>& field, std::string_view text) {
 }
 
 // What names the host in addresses: HOCKET_HOST_ID, or the kernel's boot id. Two long texts that differ must not become equal.
-std::string host_id_for(const Settings& settings, const ProcessToken& token) {
+Result<std::string> host_id_for(const Settings& settings, const ProcessToken& token) {
   if (settings.host_id.empty()) {
-    if (auto id = os::boot_id(); id.ok() && id->size() < 64) return *id;
+    auto id = os::boot_id();
+    if (id.ok() && id->size() < 64) return id;
+    // Where there is one that just cannot be read now, going on would cut this process off from its neighbours.
+    if (::access("/proc/sys/kernel/random/boot_id", R_OK) == 0) return id.status();
     HOCKET_LOG(LogLevel::kWarn, "no boot id can be read, so no other process counts as being on this host: set HOCKET_HOST_ID");
     return format("process {:016x}{:016x}", token.high, token.low);
   }
@@ -94,7 +97,8 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
   address.pid = ::getpid();
   address.uid = ::geteuid();
   address.pid_start_ticks = stat.start_time_ticks;
-  set_text(address.host_id, host_id_for(engine->options_.settings, address.token));
+  HOCKET_ASSIGN(const std::string host_id, host_id_for(engine->options_.settings, address.token));
+  set_text(address.host_id, host_id);
   if (::gethostname(address.host_name.data(), address.host_name.size() - 1) < 0) set_text(address.host_name, "?");
   HOCKET_ASSIGN(engine->control_,
                 ControlThread::create(address, *engine->arena_, engine->options_.refuse_shm,
