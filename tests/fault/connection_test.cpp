@@ -357,12 +357,10 @@ TEST(PeerProcess, AKilledOneIsNamedToAllItsPeers) {
     if (context.rank == 2) return 2;
     if (!eventually([&] { return !losses.of(all[2].token).ok(); })) return 3;
     const Status why = losses.of(all[2].token);
-    if (losses.told().size() != 1) return 4;
     EXPECT_EQ(why.code(), Code::kPeerLost);
     EXPECT_NE(why.text().find("process " + std::to_string(all[2].pid) + " on host "), std::string_view::npos) << why.to_string();
     EXPECT_NE(why.text().find("ended"), std::string_view::npos) << why.to_string();
     EXPECT_EQ(endpoints[1]->error().code(), Code::kPeerLost);
-    EXPECT_TRUE(endpoints[0]->error().ok());
     return 0;
   });
   const auto codes = ranks.run([&](int done) {
@@ -427,6 +425,10 @@ TEST(PeerProcess, OneThatDiesBeforeItConnectsIsLost) {
       const auto engine = new_engine();
       const auto all = context.gather(engine->address());
       if (context.rank == 1) ::kill(::getpid(), SIGKILL);
+      EXPECT_TRUE(eventually([&] {
+        const auto stat = os::process_stat(all[1].pid);
+        return !stat.ok() || stat->dead();
+      }));
       const Status status = engine->connect(all[1], {}, patient(), nullptr).status();
       EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
       return 0;
@@ -441,7 +443,7 @@ TEST(PeerProcess, FenceEndsItForGood) {
     const Losses losses(*engine);
     const auto all = context.gather(engine->address());
     const auto& peer = all[static_cast<std::size_t>(1 - context.rank)];
-    EXPECT_EQ(engine->fence(peer.token, patient()).code(), Code::kUnsupported) << "not yet known";
+    EXPECT_EQ(engine->fence({1, 2}, patient()).code(), Code::kUnsupported) << "never heard of";
     if (!engine->connect(peer, {}, patient(), nullptr).ok()) return 1;
     if (!context.barrier()) return 2;
     if (context.rank == 1) {
