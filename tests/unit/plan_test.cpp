@@ -22,7 +22,7 @@ Plan ring(int n, int rank) {
 /// Bytes at an address that is a multiple of 8, as view_of asks.
 std::vector<std::uint64_t> aligned(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> words((bytes.size() + 7) / 8);
-  std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
   return words;
 }
 
