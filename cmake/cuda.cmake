@@ -26,6 +26,12 @@ if(HOCKET_CUDA MATCHES "^(ON|1|TRUE|YES)$" OR HOCKET_CUDA STREQUAL "AUTO")
     endif()
   endif()
   if(HOCKET_HAS_CUDA)
+    # Some CMake versions do not know that nvcc speaks C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
     message(STATUS "device lanes: nvcc ${CMAKE_CUDA_COMPILER_VERSION} for architecture ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(HOCKET_CUDA STREQUAL "AUTO")
     message(STATUS "device lanes: left out, ${hocket_cuda_problem}")
@@ -39,9 +45,8 @@ endif()
 # The kernel of exec/cuda_lane.cu as an object of its own: embedded and loaded at run time later, linked by tests/gpu now.
 # Host and device give equal bits: nothing is contracted into a fused multiply-add.
 if(HOCKET_HAS_CUDA)
-  # CMake before 3.26 does not know that nvcc speaks C++20, so it is an option here and not CUDA_STANDARD.
   add_library(hocket_cuda_lane OBJECT ${PROJECT_SOURCE_DIR}/src/exec/cuda_lane.cu)
   target_include_directories(hocket_cuda_lane PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_compile_options(hocket_cuda_lane PRIVATE -std=c++20 --fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
+  target_compile_options(hocket_cuda_lane PRIVATE --fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra
     $<$<BOOL:${HOCKET_WERROR}>:--Werror=all-warnings>)
 endif()
