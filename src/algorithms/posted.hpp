@@ -14,8 +14,8 @@
 namespace hocket {
 
 /// Sets Step::completion and LaneProgram::completion anew: kSlotCompletion on credits, kAllCompletion on Moves and lane
-/// ends. None can be left out without another. Microseconds to a few milliseconds; once a plan. Errors: the plan is not
-/// valid.
+/// ends. What comes back from peers is not known here, so a wait of the last two kinds may be implied by it.
+/// Microseconds to a few milliseconds; once a plan. Errors: the plan is not valid.
 Status derive_completions(Plan& plan);
 
 }  // namespace hocket

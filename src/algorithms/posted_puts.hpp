@@ -36,6 +36,10 @@ class PostedPuts {
     open_.clear();
     slot_reads_.clear();
   }
+  void complete_move(std::int32_t move) {
+    std::erase_if(open_, [move](const Entry& e) { return e.move == move; });
+    tidy();
+  }
   /// Those that read this transfer's slot.
   void complete_slot(std::uint16_t channel, std::int32_t peer, std::int64_t transfer) {
     for (std::size_t r = 0; r < slot_reads_.size();) {
