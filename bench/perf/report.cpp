@@ -122,7 +122,7 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
         "fastest\n",
         "size", "count", "type", "redop", "root", "place");
   } else {
-    const char* columns = "#     time   algbw   busbw #wrong";
+    const char* columns = "#    time   algbw   busbw #wrong";
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:^32} {:^32}\n", "", "", "", "", "", "out-of-place", "in-place");
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}  algorithm/protocol/transport\n", "size", "count", "type",
                "redop", "root", columns + 1, columns + 1);

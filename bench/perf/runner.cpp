@@ -79,8 +79,12 @@ class Runner {
       if (collective_.no_data) break;
     }
     if (me_.report) me_.report->foot();
-    for (Subject& subject : subjects_) HOCKET_TRY(subject.communicator.barrier());
-    for (Subject& subject : subjects_) HOCKET_TRY(subject.communicator.finalize());
+    Status finalized;
+    for (Subject& subject : subjects_) {
+      if (Status status = subject.communicator.finalize(); finalized.ok()) finalized = std::move(status);
+    }
+    // Nobody leaves while others still have their communicators: a process that ends is a lost peer to these.
+    HOCKET_TRY(agree(finalized));
     return wrong;
   }
 
@@ -287,7 +291,7 @@ class Runner {
     double seconds = seconds_since(start);
     if (options_.compare && first.code() == Code::kUnsupported) {
       subject.fits = false;
-      note(format("{}: {}", subject.algorithm, first.text()));
+      note(format("{}: {}", subject.algorithm, why_not(subject, task, first)));
       HOCKET_TRY(agree(Status()));
       return std::optional<Row>();
     }
@@ -353,6 +357,17 @@ class Runner {
     }
     set_bandwidths(row, collective_.bus_factor(me_.size));
     return std::optional<Row>(std::move(row));
+  }
+
+  // The forced algorithm's own reason; that the others are ruled out is no news.
+  std::string why_not(const Subject& subject, const Task& task, const Status& status) const {
+    std::vector<Rejected> rejected;
+    const auto none = choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric,
+                             subject.communicator.state()->world, &rejected);
+    for (const Rejected& one : rejected) {
+      if (!none.ok() && one.algorithm == subject.algorithm) return one.reason;
+    }
+    return std::string(status.text());
   }
 
   // Algorithm, protocol and transport, as the library chose them.
