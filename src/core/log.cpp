@@ -29,6 +29,7 @@ struct Sink {
   std::mutex mutex;
   std::shared_ptr<const LogCallback> callback;  // guarded by mutex; null is stderr
   os::ForkMark fork_mark;
+  Sink* parents = nullptr;  // in a child: the one it inherited, so that leak checkers see it held
 };
 
 // Never destroyed: helper threads may log while the process exits. A child after fork gets a new one, because the mutex
@@ -38,6 +39,7 @@ Sink& sink() {
   Sink* current = instance.load(std::memory_order_acquire);  // pairs with the exchange of another thread
   if (current->fork_mark.forked()) [[unlikely]] {
     Sink* fresh = new Sink;
+    fresh->parents = current;
     if (instance.compare_exchange_strong(current, fresh, std::memory_order_acq_rel)) return *fresh;
     delete fresh;
   }
