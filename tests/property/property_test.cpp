@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/dump.hpp"
@@ -121,7 +122,8 @@ class Prover {
 
   std::vector<std::uint64_t> counts() const {
     const auto n = static_cast<std::uint64_t>(n_);
-    return {0, 1, n - 1, n, n + 1, 7 * n + 3};
+    const std::set<std::uint64_t> different = {0, 1, n - 1, n, n + 1, 7 * n + 3};
+    return {different.begin(), different.end()};
   }
 
   void full(World& world) {
@@ -147,7 +149,7 @@ class Prover {
 
   void one_case(World& world, std::uint64_t count, int tiles) {
     Tally& tally = tallies[name(*world.algorithm)];
-    if (world.lanes == 1) ++tally.cases;
+    if (cases_.emplace(world.algorithm, world.root, count, tiles).second) ++tally.cases;
     const auto hash = [&](std::uint64_t mode) {
       return seed() ^ (static_cast<std::uint64_t>(n_) << 56) ^ (static_cast<std::uint64_t>(world.root) << 48) ^
              (count << 16) ^ (static_cast<std::uint64_t>(tiles) << 8) ^ (mode << 4) ^
@@ -228,6 +230,7 @@ class Prover {
 
   int n_;
   std::vector<World> worlds_;
+  std::set<std::tuple<const Algorithm*, int, std::uint64_t, int>> cases_;  // counted once, whatever the lanes
   Checker checker_;
 };
 
