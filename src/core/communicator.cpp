@@ -227,9 +227,7 @@ CommunicatorState::~CommunicatorState() {
   for (const Member& member : members) grave.tokens.push_back(member.address.token);
   {
     const std::lock_guard lock(end_mutex);
-    grave.gone = lost;
-    // A rank that was only too slow may still write.
-    if (end_status.code() != Code::kPeerLost) grave.gone.assign(grave.gone.size(), false);
+    grave.gone = dead;
   }
   for (const auto& [offset, bytes] : symmetric) grave.symmetric.push_back(offset);
   for (Rank p = 0; p < size; ++p) {

@@ -104,7 +104,8 @@ struct CommunicatorState {
   mutable std::mutex end_mutex;
   Status end_status;
   Rank end_rank = -1;                ///< the lost rank, or -1
-  std::vector<bool> lost;            ///< ranks known to be gone, under end_mutex
+  std::vector<bool> lost;            ///< ranks that this communicator goes on without, under end_mutex
+  std::vector<bool> dead;            ///< ranks whose process has ended: they write nowhere any more; under end_mutex
   std::atomic<bool> ended{false};
   std::atomic<bool> finalized{false};
   std::atomic<bool> shrunk{false};   ///< shrink took over: what an excluded rank may still write to is given up for good

@@ -127,6 +127,10 @@ Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& w
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
   for (Rank p = 0; p < size; ++p) {
     if (members[static_cast<std::size_t>(p)].address.token != token) continue;
+    {
+      const std::lock_guard lock(end_mutex);
+      dead[static_cast<std::size_t>(p)] = true;
+    }
     fail(Code::kPeerLost, format("{} is lost: {}", name_of(p), why.text()), p);
   }
 }

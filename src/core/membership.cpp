@@ -37,6 +37,7 @@ struct Card {
   std::uint64_t algorithms = 0;    ///< how many there are, as a cheap check of equal builds
   ProcessAddress address;
   char settings[768] = {};
+  char transports[128] = {};       ///< HOCKET_TRANSPORT: with other lists one rank would wait for what another rules out
   char text[256] = {};
   std::uint8_t cpus[kMaskBytes] = {};  ///< CPUs that the process may use, one bit each
   double quota = 0;
@@ -131,6 +132,10 @@ Status check_cards(const std::vector<Card>& cards, Rank rank) {
                                               : std::string("settings differ");
     return error(Code::kMismatch, "ranks must agree: {}", what);
   }
+  for (std::size_t r = 1; r < cards.size(); ++r)
+    if (get_text(cards[r].transports) != get_text(cards[0].transports))
+      return error(Code::kMismatch, "ranks must agree: HOCKET_TRANSPORT is '{}' on rank 0 and '{}' on rank {}",
+                   get_text(cards[0].transports), get_text(cards[r].transports), r);
   return {};
 }
 
@@ -145,6 +150,7 @@ void fill_card(Card& card, const CreateArgs& args) {
   card.algorithms = algorithms().size();
   card.settings_digest = digest(args.settings);
   put_text(card.settings, agreed_settings_to_text(args.settings));
+  put_text(card.transports, args.settings.transport);
   std::vector<std::string> notes;
   const topo::CpuBudget budget = topo::read_cpu_budget("", &notes);
   for (const int cpu : budget.allowed.to_vector())
@@ -205,6 +211,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   state->rank = args.rank;
   state->size = args.size;
   state->lost.resize(n);
+  state->dead.resize(n);
   state->members.resize(n);
 
   // My block. What goes wrong from here on is told to the others, who would wait for me in vain.
