@@ -10,9 +10,11 @@
 //   bool credit_ready(channel, peer, bound)   Wait credit: sent - credit <= bound
 //   void signal_data(channel, peer, step)     sent += 1, publish
 //   void signal_credit(channel, peer, step)   received += 1, publish
-//   bool completed(step, peer)                puts this lane posted have read their sources, as far as step.completion
-//   says bool drained()                            all puts this lane posted have read their sources void
-//   begin_move(length, step), source(span), destination(span), bool end_move()     false: not possible now, try again
+//   bool completed(step, peer)                puts this lane posted have read their sources, as step.completion says
+//   bool drained()                            all puts this lane posted have read their sources
+//   void begin_move(length, step)             a Move begins;
+//   void source(span), destination(span)      its spans, in order;
+//   bool end_move()                           do it; false: not possible now, try again
 //   bool failed()                             the communicator is aborted: stop
 // Next stop: exec/host_lane.hpp, the policy for host memory.
 #pragma once
