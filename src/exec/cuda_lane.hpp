@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kCudaLaneThreads = 512;
 ///   grid    (lanes, ranks): block (l, r) runs lane l of calls[r]. Ranks that share a device share a launch, because
 ///   all
 ///           their lanes must be resident at once; a rank that has the device to itself is a grid of (lanes, 1).
-///   block   kCudaLaneThreads; no dynamic shared memory, about 27 KB static.
+///   block   kCudaLaneThreads; no dynamic shared memory, about 25 KB static.
 const void* lane_kernel();
 
 }  // namespace hocket
