@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // exec/cuda_lane.cu: device lanes as a kernel: a plan's step machine in a thread block, one block a lane.
 //
-// Grid (lanes, ranks), block kCudaLaneThreads; static shared memory: the places of a Move, the call and its plan (27
+// Grid (lanes, ranks), block kCudaLaneThreads; static shared memory: the places of a Move, the call and its plan (25
 // KB). Resident at once: at least resident(plan) lanes of every rank in the launch, which a cooperative launch
 // guarantees for all of them. The bandwidth to reach is that of the link under the channel (NVLink; on one shared GPU
 // its memory), with as many lanes as fill it; tests/gpu measures it. The CPU reference is the same header on host
