@@ -77,7 +77,7 @@ Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& 
   if (auto ready = s.prepare(key); ready.ok()) [[likely]] {
     status = s.run(**ready, a.input, a.output);
   } else {
-    status = s.check_ended() ? s.end_error() : ready.status();
+    status = s.check_ended() ? s.end_error_before(key) : ready.status();
   }
   if (s.turnstile.leave(ticket)) s.engine->progress().wake();
   return status;
@@ -234,7 +234,8 @@ CommunicatorState::~CommunicatorState() {
     PeerView& peer = channels->peer(p);
     const std::uint64_t at = layout.error(rank) + offsetof(ErrorRecord, closed);
     if (peer.block != nullptr) {
-      // release: nothing of mine touches the peer's block after this; pairs with Graveyard::sweep
+      // release: nothing of mine touches the peer's block afterwards, not even its bell, since the block may be gone then; a
+      // rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
       reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank))->closed.store(1, std::memory_order_release);
     } else if (peer.proxy) {
       const std::uint64_t one = 1;

@@ -141,7 +141,11 @@ struct CommunicatorState {
   Status end_error() const;
   /// The same, with the call in which this rank met it.
   Status end_error_in(const ReadyCall& call, const WaitingOn& waiting) const;
-  /// A peer's process is gone.
+  /// The same, for a call that it kept from beginning. Under the turn.
+  Status end_error_before(const CallKey& key) const;
+  /// The peer has destroyed its communicator in good order: what it owed has come, nothing more will.
+  bool has_left(Rank peer) const;
+  /// A peer's process is gone. If it had left before, only a call that needs it fails (Watch::tick).
   void on_loss(const ProcessToken& token, const Status& why);
   /// Peers that only puts reach are told under the turn.
   void tell_posted_peers();
@@ -177,6 +181,7 @@ class Watch {
   CommunicatorState& state_;
   ReadyCall* call_ = nullptr;
   std::int64_t since_ns_ = 0;      ///< 0: not waiting
+  Rank left_ = -1;                 ///< awaited, and seen to have left before the last look at the channels
   std::int64_t look_ns_ = 0;       ///< next look at call boards
   std::int64_t warn_ns_ = 0;
   std::int64_t warn_step_ns_ = 0;

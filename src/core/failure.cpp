@@ -124,6 +124,19 @@ Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& w
   return Status(status.code(), std::move(where));
 }
 
+Status CommunicatorState::end_error_before(const CallKey& key) const {
+  const bool message = key.collective == Collective::kSend || key.collective == Collective::kReceive;
+  const Status status = end_error();
+  return Status(status.code(), format("{}; rank {} met this before {} #{}", status.text(), rank, to_string(key.collective),
+                                      message ? messages : calls));
+}
+
+bool CommunicatorState::has_left(Rank peer) const {
+  const std::byte* own = engine->arena().base() + block_offset;
+  const auto& record = *reinterpret_cast<const ErrorRecord*>(own + layout.error(peer));
+  return record.closed.load(std::memory_order_acquire) != 0;  // pairs with ~CommunicatorState
+}
+
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
   for (Rank p = 0; p < size; ++p) {
     if (members[static_cast<std::size_t>(p)].address.token != token) continue;
@@ -131,6 +144,7 @@ void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
       const std::lock_guard lock(end_mutex);
       dead[static_cast<std::size_t>(p)] = true;
     }
+    if (has_left(p)) continue;
     fail(Code::kPeerLost, format("{} is lost: {}", name_of(p), why.text()), p);
   }
 }

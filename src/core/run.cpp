@@ -86,7 +86,7 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
 }
 
 Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) {
-  if (check_ended()) return end_error();
+  if (check_ended()) return end_error_before(call.key);
   begin(call, input, output);
   Progress progress = executor->turn();
   if (progress == Progress::kWaiting) {
@@ -130,11 +130,13 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) 
 void Watch::start(ReadyCall& call) {
   call_ = &call;
   since_ns_ = 0;
+  left_ = -1;
 }
 
 void Watch::moved() {
   if (since_ns_ == 0) return;
   since_ns_ = 0;
+  left_ = -1;
   state_.block().live.waiting.store(0, std::memory_order_release);
 }
 
@@ -160,6 +162,19 @@ bool Watch::tick(const WaitingOn& waiting) {
   }
   live.heartbeat.store(now, std::memory_order_release);
   if (state_.check_ended()) return false;
+
+  // What a rank sent before it left may have come after the last look: look once more before giving up.
+  if (waiting.peer >= 0 && state_.has_left(waiting.peer)) {
+    if (left_ == waiting.peer) {
+      state_.fail(Code::kPeerLost, format("{} has left the communicator, and {} of rank {} needs it", state_.name_of(waiting.peer),
+                                          to_text(state_.describe(*call_)), state_.rank),
+                  waiting.peer);
+      return false;
+    }
+    left_ = waiting.peer;
+    next_ns_ = now;
+    return true;
+  }
 
   if (now >= look_ns_) {
     look_ns_ = now + kLaterLooks;

@@ -51,7 +51,7 @@ class StreamTask final : public ProgressTask {
  private:
   Status start() {
     CommunicatorState& s = *call_.communicator;
-    if (s.check_ended()) return s.end_error();
+    if (s.check_ended()) return s.end_error_before(call_.key);
     CallKey key = call_.key;
     key.symmetric = s.is_symmetric(call_.input, call_.input_bytes, call_.output, call_.output_bytes);
     HOCKET_ASSIGN(ReadyCall * ready, s.prepare(key));
