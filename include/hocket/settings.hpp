@@ -53,8 +53,10 @@ struct Settings {
   /// Default: 128K.
   std::size_t slot_bytes = std::size_t{128} << 10;
 
-  /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; 2 to 64. Default: 4.
-  int slots = 4;
+  /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; a power of two from 2 to 64. 0
+  /// takes more the fewer ranks there are (16 for two, 8 up to four, else 4): a ring of slots that is larger than one
+  /// core's cache moves faster between cores. Default: 0.
+  int slots = 0;
 
   /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 128. 0 leaves
   /// it to the choice. Default: 0.

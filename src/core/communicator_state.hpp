@@ -81,6 +81,7 @@ struct CommunicatorState {
   std::vector<Member> members;
   World world;
   topo::Domains domains;
+  bool fenced = true;                ///< signals carry a fence of their own (core/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
   std::vector<Phase> phases;

@@ -5,6 +5,10 @@
 // The signaller: stores its counter by a seq_cst exchange, then reads the state (seq_cst), and wakes if it is not kAwake.
 // Either the waiter's second poll sees the counter, or the signaller sees the state: no wake-up is lost.
 //
+// The exchange of the signaller is a fence, and it costs a signal as much as all the rest. Where ranks seldom sleep, the waiter
+// pays instead: its exchange is followed by a membarrier, which fences all running signallers, and they store their counters
+// plainly (release). All ranks of a communicator do the one or the other.
+//
 // A thread that waits for many communicators sleeps on one of its engine's bells instead: the state then holds
 // kFirstBell + index, and a signaller rings that bell in the same arena.
 #pragma once
@@ -43,7 +47,17 @@ struct ArenaHeader {
 };
 inline constexpr std::uint64_t kArenaMagic = 0x686f636b61726e31;  // "hockarn1"
 
-/// After a counter was stored by a seq_cst exchange: wake whoever sleeps. `header` is of the arena in which `bell` lies.
+/// Publish a counter on which somebody may sleep. `fenced`: see above.
+inline void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value, bool fenced) noexcept {
+  if (fenced) {
+    counter.exchange(value, std::memory_order_seq_cst);
+  } else {
+    counter.store(value, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter's membarrier the processor
+  }
+}
+
+/// After publish(): wake whoever sleeps. `header` is of the arena in which `bell` lies.
 inline void ring(ArenaHeader& header, Doorbell& bell) noexcept {
   if (bell.state.load(std::memory_order_seq_cst) == Doorbell::kAwake) [[likely]]
     return;

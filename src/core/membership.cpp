@@ -15,6 +15,7 @@
 #include "core/log.hpp"
 #include "core/os/random.hpp"
 #include "core/progress.hpp"
+#include "core/os/membarrier.hpp"
 #include "core/status.hpp"
 #include "topo/domains.hpp"
 
@@ -41,6 +42,7 @@ struct Card {
   char text[256] = {};
   std::uint8_t cpus[kMaskBytes] = {};  ///< CPUs that the process may use, one bit each
   double quota = 0;
+  std::uint64_t membarrier = 0;    ///< this process can make sleepers' bells seen (exec/waiter.hpp)
 };
 
 struct Outcome {
@@ -144,6 +146,13 @@ Status add_context(Status status, std::string_view context) {
   return Status(status.code(), format("{}: {}", context, status.text()));
 }
 
+/// All slots that a rank receives on together should not fit the cache of one core (1 MiB and more): lines that the reader's
+/// cache still holds are several times slower to write again than those that have moved on to the shared cache.
+std::uint64_t slots_for(const Settings& settings, std::size_t ranks) {
+  if (settings.slots >= 2 && (settings.slots & (settings.slots - 1)) == 0) return static_cast<std::uint64_t>(settings.slots);
+  return ranks <= 2 ? 16 : ranks <= 4 ? 8 : 4;
+}
+
 void fill_card(Card& card, const CreateArgs& args) {
   card.rank = args.rank;
   card.size = args.size;
@@ -156,6 +165,7 @@ void fill_card(Card& card, const CreateArgs& args) {
   for (const int cpu : budget.allowed.to_vector())
     if (cpu < static_cast<int>(kMaskBytes * 8)) card.cpus[cpu / 8] |= static_cast<std::uint8_t>(1u << (cpu % 8));
   card.quota = budget.quota_cpus;
+  card.membarrier = os::register_membarrier();
 }
 
 /// Ranks of the same host get the same number, by lowest rank.
@@ -203,8 +213,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   engine.graveyard().sweep(engine.arena());
 
   const auto n = static_cast<std::size_t>(args.size);
-  const BlockLayout layout(n, static_cast<std::uint64_t>(args.settings.slots), args.settings.slot_bytes,
-                           args.settings.flight_recorder_entries);
+  const BlockLayout layout(n, slots_for(args.settings, n), args.settings.slot_bytes, args.settings.flight_recorder_entries);
   auto state = std::make_shared<CommunicatorState>(args.engine, layout);
   Stopwatch watch(state->phases);
   state->settings = args.settings;
@@ -373,6 +382,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     world.crowded |= is_crowded(cards, state->members, r);
   }
   if (cache != 0) world.cache_bytes = cache;
+  // A fence at each signal, or one at each sleep: the latter where ranks seldom sleep and all of the host can.
+  state->fenced = world.crowded || !std::all_of(cards.begin(), cards.end(), [](const Card& c) { return c.membarrier != 0; });
+  state->wait_policy.fenced = state->fenced;
   state->wait_policy.crowded = is_crowded(cards, state->members, static_cast<std::size_t>(args.rank));
   if (args.settings.spin)
     state->wait_policy.spin_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(*args.settings.spin).count();
@@ -411,7 +423,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
 
   HOCKET_ASSIGN(state->channels,
                 Channels::create(arena, state->block_offset, layout, args.rank, std::move(peers), args.first_transfer));
-  state->executor = std::make_unique<Executor>(*state->channels);
+  state->executor = std::make_unique<Executor>(*state->channels, state->fenced);
   auto& header = state->block();
   header.communicator = state->id;
   header.magic = kBlockMagic;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/os/clock.hpp"
+#include "core/os/membarrier.hpp"
 
 namespace hocket {
 
@@ -83,6 +84,7 @@ void ProgressThread::run() {
     if (!armed && !tasks.empty()) {
       // Arm, then look once more before sleeping.
       for (auto& task : tasks) task->set_bell(Doorbell::kFirstBell + kBell);
+      if (os::register_membarrier()) os::membarrier();
       armed = true;
       continue;
     }

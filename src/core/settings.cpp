@@ -132,8 +132,10 @@ constexpr Variable kVariables[] = {
               s.slot_bytes <= std::size_t{4} << 20;
      },
      [](const Settings& s) { return format("{}", s.slot_bytes); }},
-    {"HOCKET_SLOTS", "slots", true, "a number from 2 to 64",
-     [](std::string_view text, Settings& s) { return parse_in_range(text, 2, 64, s.slots); },
+    {"HOCKET_SLOTS", "slots", true, "0 or a power of two from 2 to 64",
+     [](std::string_view text, Settings& s) {
+       return parse_in_range(text, 0, 64, s.slots) && s.slots != 1 && (s.slots & (s.slots - 1)) == 0;
+     },
      [](const Settings& s) { return format("{}", s.slots); }},
     {"HOCKET_LANES", "lanes", true, "a number from 0 (chosen for each call) to 128",
      [](std::string_view text, Settings& s) { return parse_in_range(text, 0, 128, s.lanes); },

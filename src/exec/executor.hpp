@@ -23,7 +23,7 @@ struct Drain {
 /// One thread at a time. Kept by its communicator from call to call, so that starting one allocates nothing.
 class Executor {
  public:
-  explicit Executor(Channels& channels) : channels_(channels), policy_(channels) {}
+  Executor(Channels& channels, bool fenced) : channels_(channels), policy_(channels, fenced) {}
 
   /// `call` and `drains` must live until the call ended.
   void start(const BoundCall& call, std::span<const Drain> drains);

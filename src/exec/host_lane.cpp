@@ -25,8 +25,7 @@ void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
   const std::uint64_t count = ++end.sent;
   PeerView& to = channels_.peer(peer);
   if (to.block != nullptr) [[likely]] {
-    // release (and seq_cst for the doorbell); pairs with data_ready
-    line.count.exchange(count, std::memory_order_seq_cst);
+    publish(line.count, count, fenced_);  // release; pairs with data_ready
     ring(*to.header, *to.doorbell);
     return;
   }
@@ -59,7 +58,7 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
       grant.hash = call_->hash;
       grant.count.store(count, std::memory_order_release);  // pairs with credit_ready
     }
-    end.credit_out->count.exchange(count, std::memory_order_seq_cst);  // release; pairs with credit_ready
+    publish(end.credit_out->count, count, fenced_);  // release; pairs with credit_ready
     ring(*to.header, *to.doorbell);
     return;
   }

@@ -55,7 +55,8 @@ class HostLane {
  public:
   static constexpr int kMaxSpans = 130;
 
-  explicit HostLane(Channels& channels) : channels_(channels), mask_(channels.layout().slots - 1) {}
+  /// `fenced`: whether signals carry a fence of their own (core/doorbell.hpp).
+  HostLane(Channels& channels, bool fenced) : channels_(channels), mask_(channels.layout().slots - 1), fenced_(fenced) {}
 
   void begin(const BoundCall& call) {
     call_ = &call;
@@ -70,7 +71,7 @@ class HostLane {
     const std::uint64_t need = end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(bound));
     if (need == 0) return true;
     DataLine& line = end.data_in[(need - 1) & mask_];
-    // acquire (seq_cst for the doorbell): pairs with the exchange in signal_data
+    // acquire (seq_cst for the doorbell): pairs with publish() in signal_data
     const std::uint64_t count = line.count.load(std::memory_order_seq_cst);
     if (count < need) return false;
     if (count == need && bound > 0 && line.hash != call_->hash) [[unlikely]] {
@@ -85,7 +86,7 @@ class HostLane {
     HostEnd& end = at(channel, peer);
     const auto in_flight = [&] { return static_cast<std::int64_t>(end.sent - end.credit_seen); };
     if (in_flight() > bound) {
-      // acquire (seq_cst for the doorbell): pairs with the exchange in signal_credit
+      // acquire (seq_cst for the doorbell): pairs with publish() in signal_credit
       end.credit_seen = end.credit_in->count.load(std::memory_order_seq_cst);
       if (in_flight() > bound) return false;
     }
@@ -148,6 +149,7 @@ class HostLane {
 
   Channels& channels_;
   std::uint64_t mask_;
+  bool fenced_;
   const BoundCall* call_ = nullptr;
   const Step* step_ = nullptr;
   std::uint64_t length_ = 0;

@@ -10,11 +10,13 @@
 #include "core/doorbell.hpp"
 #include "core/os/clock.hpp"
 #include "core/os/futex.hpp"
+#include "core/os/membarrier.hpp"
 
 namespace hocket {
 
 struct WaitPolicy {
   bool crowded = false;         ///< more ranks than cores on this host
+  bool fenced = true;           ///< signals are fenced; else whoever goes to sleep fences for all (core/doorbell.hpp)
   std::int64_t spin_ns = 50'000;
 };
 
@@ -33,7 +35,10 @@ class Waiter {
   bool spin();
 
   /// From now on signals ring. Look at everything once more before sleep().
-  void arm() { bell_.state.exchange(Doorbell::kAsleep, std::memory_order_seq_cst); }
+  void arm() {
+    bell_.state.exchange(Doorbell::kAsleep, std::memory_order_seq_cst);
+    if (!policy_.fenced) os::membarrier();
+  }
   /// Until rung or `until`.
   void sleep(os::Deadline until) { os::futex_wait(bell_.state, Doorbell::kAsleep, until); }
   void disarm() { bell_.state.store(Doorbell::kAwake, std::memory_order_release); }

@@ -37,7 +37,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
   EXPECT_EQ(settings.timeout, 0s);
   EXPECT_EQ(settings.start_timeout, 120s);
   EXPECT_EQ(settings.slot_bytes, 131072u);
-  EXPECT_EQ(settings.slots, 4);
+  EXPECT_EQ(settings.slots, 0);
   EXPECT_EQ(settings.lanes, 0);
   EXPECT_EQ(settings.tile_bytes, 0u);
   EXPECT_FALSE(settings.spin);
@@ -141,6 +141,7 @@ TEST_F(SettingsTest, SettingsMadeInCodeAreHeldToTheSameLimits) {
     return validate(settings);
   };
   EXPECT_EQ(bad([](Settings& s) { s.slots = 1; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.slots = 6; }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.timeout = -1s; }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.slot_bytes = 5000; }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.tile_bytes = 1 << 20; }).code(), Code::kInvalidArgument);
@@ -175,7 +176,7 @@ TEST_F(SettingsTest, DifferenceNamesSettingAndBothValues) {
   a.slots = 8;
   b.algo = "tree";
   EXPECT_EQ(describe_difference(a, b, "on rank 0", "on rank 3"),
-            "algo (HOCKET_ALGO) is '' on rank 0 and 'tree' on rank 3; slots (HOCKET_SLOTS) is '8' on rank 0 and '4' on "
+            "algo (HOCKET_ALGO) is '' on rank 0 and 'tree' on rank 3; slots (HOCKET_SLOTS) is '8' on rank 0 and '0' on "
             "rank 3");
 }
 
