@@ -7,8 +7,12 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
   call_ = &call;
   drains_ = drains;
   drained_ = 0;
-  lanes_.assign(call.plan.lane_count, LaneState{});
-  done_.assign(call.plan.lane_count, false);
+  if (lanes_.size() != call.plan.lane_count) {
+    lanes_.resize(call.plan.lane_count);
+    done_.resize(call.plan.lane_count);
+  }
+  for (LaneState& lane : lanes_) lane.restart();
+  for (std::uint8_t& done : done_) done = 0;
   unfinished_ = call.plan.lane_count;
   moved_ = false;
   policy_.begin(call);
@@ -48,7 +52,7 @@ Progress Executor::turn() {
       const Progress progress = advance(call_->plan, call_->plan.lanes[l], call_->shape, lanes_[l], policy_, budget);
       if (progress == Progress::kFailed) return progress;
       if (progress == Progress::kDone) {
-        done_[l] = true;
+        done_[l] = 1;
         --unfinished_;
       }
     }

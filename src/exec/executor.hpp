@@ -47,7 +47,7 @@ class Executor {
   const BoundCall* call_ = nullptr;
   std::span<const Drain> drains_;
   std::vector<LaneState> lanes_;
-  std::vector<bool> done_;
+  std::vector<std::uint8_t> done_;
   std::size_t unfinished_ = 0;
   std::size_t drained_ = 0;
   bool moved_ = false;

@@ -83,80 +83,26 @@ bool HostLane::drained() {
   return true;
 }
 
-HostLane::Place HostLane::place(const SpanAt& span) {
-  const std::uint64_t bytes = span.offset * call_->element_bytes;
-  const BlockLayout& layout = channels_.layout();
-  Place p;
-  switch (span.kind) {
-    case SpanKind::kInput: p.body = const_cast<std::byte*>(call_->input) + bytes; break;
-    case SpanKind::kOutput: p.body = call_->output + bytes; break;
-    case SpanKind::kWork: p.body = call_->work + bytes; break;
-    case SpanKind::kPeerInput:
-    case SpanKind::kPeerOutput: {
-      // Offsets come with the peer's grant: in its newest data line (expose) or its grant line (grant in advance).
-      HostEnd& end = at(span.channel, span.peer);
-      std::uint64_t offsets[2];
-      const DataLine& line = end.data_in[end.received & mask_];
-      const GrantLine& grant = end.grants_in[end.sent & mask_];
-      if (line.count.load(std::memory_order_acquire) == end.received + 1) {
-        std::memcpy(offsets, line.payload, sizeof offsets);
-      } else {
-        offsets[0] = grant.input_offset;
-        offsets[1] = grant.output_offset;
-      }
-      PeerView& peer = channels_.peer(span.peer);
-      const std::uint64_t offset = offsets[span.kind == SpanKind::kPeerInput ? 0 : 1] + bytes;
-      if (peer.arena != nullptr) {
-        p.body = peer.arena + offset;
-      } else {
-        p.posted_to = span.peer;
-        p.remote = offset;
-      }
-      break;
-    }
-    case SpanKind::kSlotIn: {
-      HostEnd& end = at(span.channel, span.peer);
-      const std::uint64_t slot = end.received & mask_;
-      p.slot = true;
-      p.body = end.slots_in + slot * layout.slot_bytes + bytes;
-      if (call_->protocol != Protocol::kBulk) p.line = end.data_in[slot].payload;
-      if (call_->protocol == Protocol::kPacket) {
-        p.packets = end.packets_in + slot * kPacketLines;
-        p.flag = packet_flag(end.received);
-      }
-      break;
-    }
-    case SpanKind::kSlotOut: {
-      HostEnd& end = at(span.channel, span.peer);
-      const std::uint64_t slot = end.sent & mask_;
-      p.slot = true;
-      p.body = end.slots_out + slot * layout.slot_bytes + bytes;
-      if (call_->protocol != Protocol::kBulk) p.line = end.data_out[slot].payload;
-      if (call_->protocol == Protocol::kPacket) {
-        p.packets = end.packets_out + slot * kPacketLines;
-        p.flag = packet_flag(end.sent);
-      }
-      const PeerView& peer = channels_.peer(span.peer);
-      if (peer.block == nullptr) {
-        p.posted_to = span.peer;
-        p.remote = peer.block_offset + layout.slot(call_->channel_base + span.channel, channels_.rank()) +
-                   slot * layout.slot_bytes + bytes;
-      }
-      break;
-    }
-    case SpanKind::kBoardOut: {
-      HostEnd& end = at(span.channel, span.peer);
-      p.slot = true;
-      p.body = channels_.board() + (end.sent & mask_) * layout.slot_bytes + bytes;
-      break;
-    }
-    case SpanKind::kBoardIn: {
-      HostEnd& end = at(span.channel, span.peer);
-      p.body = end.board_in + (end.received & mask_) * layout.slot_bytes + bytes;
-      break;
-    }
+/// A peer's buffer, at the offset that came with its grant: in its newest data line (expose) or its grant line (in advance).
+void HostLane::place_granted(const SpanAt& span, std::uint64_t bytes, Place* p) {
+  HostEnd& end = at(span.channel, span.peer);
+  std::uint64_t offsets[2];
+  const DataLine& line = end.data_in[end.received & mask_];
+  const GrantLine& grant = end.grants_in[end.sent & mask_];
+  if (line.count.load(std::memory_order_acquire) == end.received + 1) {
+    std::memcpy(offsets, line.payload, sizeof offsets);
+  } else {
+    offsets[0] = grant.input_offset;
+    offsets[1] = grant.output_offset;
   }
-  return p;
+  const PeerView& peer = channels_.peer(span.peer);
+  const std::uint64_t offset = offsets[span.kind == SpanKind::kPeerInput ? 0 : 1] + bytes;
+  if (peer.arena != nullptr) {
+    p->body = peer.arena + offset;
+  } else {
+    p->posted_to = span.peer;
+    p->remote = offset;
+  }
 }
 
 bool HostLane::packets_arrived(std::uint64_t bytes) const {

@@ -113,8 +113,8 @@ class HostLane {
     step_ = &step;
     source_count_ = destination_count_ = 0;
   }
-  void source(const SpanAt& span) { sources_[source_count_++] = place(span); }
-  void destination(const SpanAt& span) { destinations_[destination_count_++] = place(span); }
+  HOCKET_INLINE void source(SpanAt span) { place(span, &sources_[source_count_++]); }
+  HOCKET_INLINE void destination(SpanAt span) { place(span, &destinations_[destination_count_++]); }
   bool end_move();
 
   bool failed() {
@@ -142,7 +142,8 @@ class HostLane {
   };
 
   HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
-  Place place(const SpanAt& span);
+  HOCKET_INLINE void place(const SpanAt& span, Place* p);
+  void place_granted(const SpanAt& span, std::uint64_t bytes, Place* p);
   void run_segment(std::uint64_t begin, std::uint64_t bytes, int packet);
   bool packets_arrived(std::uint64_t bytes) const;
   bool post();
@@ -160,5 +161,62 @@ class HostLane {
   Place destinations_[kMaxSpans];
   LaneFault fault_;
 };
+
+inline void HostLane::place(const SpanAt& span, Place* p) {
+  const std::uint64_t bytes = span.offset * call_->element_bytes;
+  const BlockLayout& layout = channels_.layout();
+  p->line = nullptr;
+  p->packets = nullptr;
+  p->posted_to = -1;
+  p->slot = false;
+  switch (span.kind) {
+    case SpanKind::kInput: p->body = const_cast<std::byte*>(call_->input) + bytes; return;
+    case SpanKind::kOutput: p->body = call_->output + bytes; return;
+    case SpanKind::kWork: p->body = call_->work + bytes; return;
+    case SpanKind::kPeerInput:
+    case SpanKind::kPeerOutput: place_granted(span, bytes, p); return;
+    case SpanKind::kSlotIn: {
+      HostEnd& end = at(span.channel, span.peer);
+      const std::uint64_t slot = end.received & mask_;
+      p->slot = true;
+      p->body = end.slots_in + slot * layout.slot_bytes + bytes;
+      if (call_->protocol == Protocol::kBulk) return;
+      p->line = end.data_in[slot].payload;
+      if (call_->protocol != Protocol::kPacket) return;
+      p->packets = end.packets_in + slot * kPacketLines;
+      p->flag = packet_flag(end.received);
+      return;
+    }
+    case SpanKind::kSlotOut: {
+      HostEnd& end = at(span.channel, span.peer);
+      const std::uint64_t slot = end.sent & mask_;
+      p->slot = true;
+      p->body = end.slots_out + slot * layout.slot_bytes + bytes;
+      const PeerView& peer = channels_.peer(span.peer);
+      if (peer.block == nullptr) [[unlikely]] {
+        p->posted_to = span.peer;
+        p->remote = peer.block_offset + layout.slot(call_->channel_base + span.channel, channels_.rank()) +
+                    slot * layout.slot_bytes + bytes;
+      }
+      if (call_->protocol == Protocol::kBulk) return;
+      p->line = end.data_out[slot].payload;
+      if (call_->protocol != Protocol::kPacket) return;
+      p->packets = end.packets_out + slot * kPacketLines;
+      p->flag = packet_flag(end.sent);
+      return;
+    }
+    case SpanKind::kBoardOut: {
+      HostEnd& end = at(span.channel, span.peer);
+      p->slot = true;
+      p->body = channels_.board() + (end.sent & mask_) * layout.slot_bytes + bytes;
+      return;
+    }
+    case SpanKind::kBoardIn: {
+      HostEnd& end = at(span.channel, span.peer);
+      p->body = end.board_in + (end.received & mask_) * layout.slot_bytes + bytes;
+      return;
+    }
+  }
+}
 
 }  // namespace hocket

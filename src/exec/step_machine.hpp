@@ -46,6 +46,12 @@ struct WaitingOn {
   std::int32_t peer = -1;
 };
 
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define HOCKET_INLINE [[gnu::always_inline]] inline
+#else
+#define HOCKET_INLINE inline
+#endif
+
 /// Where a lane is: everything an interrupted lane needs to go on. Trivially copyable.
 struct LaneState {
   static constexpr int kMaxDepth = 5;
@@ -59,6 +65,15 @@ struct LaneState {
   std::uint64_t rounds[kMaxDepth] = {};  ///< of a Rounds loop at that depth: how many
   std::uint32_t loop[kMaxDepth] = {};    ///< step of the loop at that depth
   WaitingOn waiting;
+
+  /// Back to the first step; what only loops read need not be cleared.
+  HOCKET_HD void restart() {
+    pc = 0;
+    i = j = depth = k = 0;
+    round_tiles = 1;
+    round = 0;
+    waiting = {};
+  }
 };
 
 namespace machine_detail {
@@ -106,8 +121,9 @@ HOCKET_HD inline bool again(const Step& loop, LaneState& s) {
   return false;
 }
 
+// Inlined, so that a span stays in registers on its way from here to the policy: small messages feel it.
 template <class Policy>
-HOCKET_HD SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const LaneState& s,
+HOCKET_HD HOCKET_INLINE SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const LaneState& s,
                          const SpanRef& span, std::uint64_t tile_offset) {
   SpanAt at{span.kind, span.channel, -1, span.index.at(s.i, s.j), 0};
   switch (span.kind) {
