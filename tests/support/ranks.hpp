@@ -21,7 +21,7 @@ class ThreadExchange {
  public:
   explicit ThreadExchange(int size) : size_(size) {}
 
-  Exchange of(Rank rank) {
+  hocket::Exchange of(Rank rank) {  // test::Exchange is the one of processes.hpp
     return [this, rank](std::span<const std::byte> mine, std::span<std::byte> all) -> Status {
       std::unique_lock lock(mutex_);
       if (arrived_ == 0) bytes_.assign(mine.size() * static_cast<std::size_t>(size_), std::byte{});
