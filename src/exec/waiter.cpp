@@ -5,6 +5,10 @@
 
 namespace hocket {
 
+namespace {
+constexpr std::int64_t kBeforeYield = 2'000;
+}
+
 bool Waiter::spin() {
   if (policy_.crowded) {
     if (rounds_++ < 3) {
@@ -19,6 +23,8 @@ bool Waiter::spin() {
   if (++rounds_ % kLooks != 0) return true;
   const std::int64_t now = os::now_ns();
   if (since_ == 0) since_ = now;
+  // The peer may have been put on this very core: let it run.
+  if (now - since_ > kBeforeYield) ::sched_yield();
   return now - since_ < policy_.spin_ns;
 }
 
