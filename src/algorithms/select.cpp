@@ -9,9 +9,10 @@
 namespace hocket {
 namespace {
 
-// Host protocols by bytes of a transfer: one line carries 48 bytes beside its counter; packets win while few lines are in
-// flight; from a kibibyte on one counter for all is cheapest. A packet slot holds 64 lines.
-constexpr std::uint64_t kInlineTile = 48, kPacketTile = 256, kFirstLineTile = 1024, kMaxPacketTile = 48 + 64 * 56;
+// Host protocols by bytes of a transfer: one line carries 48 bytes beside its counter, which saves a line up to a kibibyte;
+// from there on one counter for all is cheapest. Packets, which must be looked at line by line, have not paid on a host that
+// keeps stores in order: they are taken where HOCKET_PROTO asks for them. A packet slot holds 64 lines.
+constexpr std::uint64_t kFirstLineTile = 1024, kMaxPacketTile = 48 + 64 * 56;
 constexpr std::uint64_t kTileBytes = 64 << 10;
 
 constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
@@ -90,11 +91,8 @@ std::string why_not(const Algorithm& a, bool symmetric, const World& world) {
 
 Protocol protocol_for(Collective collective, std::uint64_t tile, bool mailbox_only, const World& world, bool* none) {
   // What travels under one signal; the limits are where one protocol overtakes the next on the host.
-  const Protocol order[] = {tile <= kInlineTile ? Protocol::kFirstLine
-                            : tile <= kPacketTile ? Protocol::kPacket
-                            : tile <= kFirstLineTile ? Protocol::kFirstLine
-                                                     : Protocol::kBulk,
-                            Protocol::kBulk, Protocol::kFirstLine, Protocol::kPacket};
+  const Protocol order[] = {tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk, Protocol::kBulk, Protocol::kFirstLine,
+                            Protocol::kPacket};
   for (const Protocol protocol : order) {
     if (!world.protocols.allows(collective, to_string(protocol))) continue;
     if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile)) continue;

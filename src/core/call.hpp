@@ -28,6 +28,7 @@ struct CallKey {
 struct ReadyPlan {
   Plan plan;
   std::vector<Drain> drains;  ///< channels to peers from which the plan hears nothing
+  bool merge_credits = false; ///< no peer waits for a credit of this plan in particular: some may be published late
 };
 
 /// A call that can be started: cached by its key, so that a repeated call costs a comparison.

@@ -217,6 +217,9 @@ CommunicatorState::~CommunicatorState() {
     if (block_offset != 0) arena.release(block_offset);
     return;
   }
+  // Who leaves after an error tells it first, also one that it was told: whoever told it may not have come to all others yet, and
+  // they would see only that this rank has left.
+  if (ended.load(std::memory_order_acquire)) tell_peers();
   for (auto& entry : arena.header().blocks) {
     std::uint64_t mine = block_offset;
     if (entry.compare_exchange_strong(mine, 0, std::memory_order_release)) break;

@@ -136,6 +136,8 @@ struct CommunicatorState {
   // failure.cpp
   /// Ends the communicator here and tells every rank that can be told. The first one counts. Any thread.
   void fail(Code code, std::string text, Rank lost_rank = -1);
+  /// Tells every rank that can be told, and was not yet by this one, how the communicator ended.
+  void tell_peers();
   /// Notices what others told. Any thread; one load when there is nothing.
   bool check_ended();
   /// The error that ended it, or ok.

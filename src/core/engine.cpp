@@ -111,6 +111,8 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
 }
 
 EngineCore::~EngineCore() {
+  // The thread and the bell that would wake it are the parent's.
+  if (forked()) (void)progress_.release();
   progress_.reset();
   control_.reset();
 }

@@ -53,12 +53,16 @@ void CommunicatorState::fail(Code code, std::string text, Rank lost_rank) {
     ended.store(true, std::memory_order_release);  // pairs with the acquire in check_ended
   }
   HOCKET_LOG(LogLevel::kInfo, "rank {} ended communicator {:x}: {}", rank, id, end_status.to_string());
+  tell_peers();
+}
+
+void CommunicatorState::tell_peers() {
   for (Rank p = 0; p < size; ++p) {
     PeerView& peer = channels->peer(p);
     if (peer.block == nullptr) continue;
     auto& record = *reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank));
     if (record.published.load(std::memory_order_acquire) != 0) continue;
-    write(record, code, end_status.text(), lost_rank);
+    write(record, end_status.code(), end_status.text(), end_rank);
     record.published.store(1, std::memory_order_release);  // pairs with check_ended
     peer.block_header()->errors.exchange(1, std::memory_order_seq_cst);
     ring(*peer.header, *peer.doorbell);

@@ -31,6 +31,20 @@ std::uint16_t channel_base(const Algorithm& algorithm) {
   return algorithm.boards ? kMailboxIds : 0;
 }
 
+/// A credit may be published late if nobody can be blocked by that alone. A sender waits for a free slot only when most slots
+/// hold what this rank has not even received; but a sender that drains waits for every credit: one that hears nothing from this
+/// rank in the call (Drain), or whose plan has such a wait.
+bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends) {
+  for (const Step& step : plan.steps)
+    if ((step.op == StepOp::kWaitCredit && step.bound != kBoundFree) || step.grant != kNoGrant) return false;
+  for (const ChannelEnd& end : ends) {
+    if (end.board) return false;
+    const auto answers = [&](const ChannelEnd& other) { return other.outgoing && other.peer == end.peer && other.signals != 0; };
+    if (!end.outgoing && std::none_of(ends.begin(), ends.end(), answers)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
@@ -58,6 +72,7 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
       HOCKET_TRY(end.outgoing ? channels->commit_send(base + end.channel, end.peer)
                               : channels->commit_receive(base + end.channel, end.peer));
     }
+    made->merge_credits = world.direct && may_merge_credits(made->plan, ends);
     if (algorithm.boards) HOCKET_TRY(channels->commit_board());
     plan = std::move(made);
   }
@@ -72,6 +87,7 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
   bound.protocol = call->choice.protocol;
   bound.channel_base = channel_base(algorithm);
   bound.stream_output = call->choice.stream_output;
+  bound.credit_every = plan->merge_credits ? std::max<std::uint64_t>(layout.slots / 4, 1) : 1;
   bound.shape.count = key.count;
   bound.shape.unit = std::max(1u, 16 / bound.element_bytes);
   bound.shape.slots = static_cast<std::int32_t>(layout.slots);

@@ -103,6 +103,7 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) 
         continue;
       }
       if (waiter.spin()) continue;
+      executor->before_sleep();
       waiter.arm();
       progress = executor->turn();
       if (progress != Progress::kWaiting || executor->moved()) {

@@ -36,6 +36,7 @@ class StreamTask final : public ProgressTask {
       watch_->moved();
       return Poll::kMoved;
     }
+    s.executor->before_sleep();
     if (s.executor->driving()) return s.check_ended() ? finish(s.end(*ready_, Progress::kFailed)) : Poll::kMoved;
     if (s.ended.load(std::memory_order_acquire) || os::now_ns() >= next_tick_) {
       if (!watch_->tick(s.executor->waiting())) return finish(s.end(*ready_, Progress::kFailed));

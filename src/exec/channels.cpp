@@ -34,7 +34,7 @@ Result<std::unique_ptr<Channels>> Channels::create(Arena& arena, std::uint64_t b
     }
     for (int id = 0; id < kChannelIds; ++id) {
       HostEnd& end = c->end(id, p);
-      end.sent = end.received = end.credit_seen = first_transfer;
+      end.sent = end.received = end.credited = end.credit_seen = first_transfer;
       end.credit_in = reinterpret_cast<CreditLine*>(c->block_ + layout.credit(id, p));
       end.grants_in = reinterpret_cast<GrantLine*>(c->block_ + layout.grant(id, p));
       end.data_in = reinterpret_cast<DataLine*>(c->block_ + layout.data(id, p));

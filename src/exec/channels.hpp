@@ -42,6 +42,8 @@ struct HostEnd {
   GrantLine* grants_in = nullptr;        ///< S of mine
   // peer -> me
   std::uint64_t received = 0;
+  std::uint64_t credited = 0;            ///< the newest credit that was published
+  bool owes = false;                     ///< is on its lane policy's list of credits put off
   DataLine* data_in = nullptr;           ///< S of mine
   std::byte* slots_in = nullptr;
   PacketLine* packets_in = nullptr;

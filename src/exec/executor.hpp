@@ -34,6 +34,9 @@ class Executor {
   /// Something is on its way that only moves when turn() is called.
   bool driving() const;
 
+  /// Before the caller sleeps: peers may wait for what was put off.
+  void before_sleep() { policy_.flush_credits(); }
+
   /// What the first unfinished lane waits for, in communicator channel ids; peer -1: nothing in particular.
   WaitingOn waiting() const;
   const LaneFault& fault() const { return policy_.fault(); }

@@ -51,6 +51,14 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
   const BlockLayout& layout = channels_.layout();
   const int id = call_->channel_base + channel;
   if (to.block != nullptr) [[likely]] {
+    if (call_->credit_every > 1 && count - end.credited < call_->credit_every) {
+      if (!end.owes) {
+        end.owes = true;
+        owed_.push_back({&end, peer});
+      }
+      return;
+    }
+    end.credited = count;
     if (step.grant != kNoGrant) {
       GrantLine& grant = end.grants_out[slot];
       grant.input_offset = call_->input_offset;
@@ -69,6 +77,18 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
   }
   to.proxy->signal(&count, sizeof count,
                    to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
+}
+
+void HostLane::flush_credits() {
+  for (const Owed& owed : owed_) {
+    owed.end->owes = false;
+    if (owed.end->credited == owed.end->received) continue;
+    owed.end->credited = owed.end->received;
+    PeerView& to = channels_.peer(owed.peer);
+    publish(owed.end->credit_out->count, owed.end->credited, fenced_);  // release; pairs with credit_ready
+    ring(*to.header, *to.doorbell);
+  }
+  owed_.clear();
 }
 
 bool HostLane::drained() {

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "algorithms/protocol.hpp"
 #include "exec/channels.hpp"
@@ -35,6 +36,7 @@ struct BoundCall {
   Protocol protocol = Protocol::kBulk;
   std::uint16_t channel_base = 0;      ///< plan's channel 0
   bool stream_output = false;          ///< larger than the cache: store around it
+  std::uint64_t credit_every = 1;      ///< credits are published once in so many transfers, and before this rank sleeps
   std::uint64_t hash = 0;              ///< of the descriptor
   std::uint64_t input_offset = 0;      ///< in this process's arena, for grants
   std::uint64_t output_offset = 0;
@@ -63,8 +65,8 @@ class HostLane {
     fault_ = {};
     events_ = 0;
   }
-  /// Of which lane the coming steps are.
-  void use(LaneState&) {}
+  /// Publish the credits that were put off: before this rank sleeps.
+  void flush_credits();
 
   bool data_ready(std::uint16_t channel, int peer, int bound) {
     HostEnd& end = at(channel, peer);
@@ -160,6 +162,12 @@ class HostLane {
   Place sources_[kMaxSpans];
   Place destinations_[kMaxSpans];
   LaneFault fault_;
+  /// A credit that was put off: its end, and whom it is for.
+  struct Owed {
+    HostEnd* end;
+    int peer;
+  };
+  std::vector<Owed> owed_;
 };
 
 inline void HostLane::place(const SpanAt& span, Place* p) {
