@@ -133,6 +133,7 @@ struct alignas(kCacheLine) BlockHeader {
   Doorbell doorbell;
   LiveState live;
   alignas(kCacheLine) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
+  alignas(kCacheLine) std::atomic<std::uint32_t> cpu;     ///< where the rank began its last call, plus one; 0: unknown
 };
 inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 

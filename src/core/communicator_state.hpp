@@ -90,6 +90,7 @@ struct CommunicatorState {
   // The holder of the turnstile's turn owns these.
   Turnstile turnstile;
   std::unique_ptr<Executor> executor;
+  std::uint32_t cpu = 0;             ///< as shown in the block
   std::uint64_t calls = 0;           ///< collectives started
   std::uint64_t messages = 0;        ///< sends and receives started
   std::vector<std::unique_ptr<ReadyCall>> ready;      ///< direct mapped by key
@@ -129,6 +130,8 @@ struct CommunicatorState {
   // run.cpp
   /// Run on this thread until it ended. Under the turn.
   Status run(ReadyCall& call, const void* input, void* output);
+  /// The peer began its call on the core on which this rank began its own.
+  bool shares_core(Rank peer);
   /// Book-keeping before the first step and after the last.
   void begin(ReadyCall& call, const void* input, void* output);
   Status end(ReadyCall& call, Progress progress);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/run.cpp: runs a ready call on the caller's thread: turns of the executor, and between them spinning, sleeping and watching.
 // Next stop: exec/executor.cpp.
-#include <time.h>
+#include <sched.h>
 
 #include <algorithm>
 
@@ -43,6 +43,12 @@ bool Turnstile::leave(std::uint64_t ticket) {
   return next_.load(std::memory_order_relaxed) != ticket + 1;
 }
 
+bool CommunicatorState::shares_core(Rank peer) {
+  if (peer < 0) return false;
+  const PeerView& view = channels->peer(peer);
+  return view.block != nullptr && view.block_header()->cpu.load(std::memory_order_relaxed) == cpu;
+}
+
 void CommunicatorState::begin(ReadyCall& call, const void* input, void* output) {
   BoundCall& bound = call.bound;
   bound.input = static_cast<const std::byte*>(input);
@@ -51,6 +57,10 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output) 
   if (call.key.symmetric) {
     bound.input_offset = static_cast<std::uint64_t>(bound.input - engine->arena().base());
     bound.output_offset = static_cast<std::uint64_t>(bound.output - engine->arena().base());
+  }
+  if (const auto now_on = static_cast<std::uint32_t>(::sched_getcpu() + 1); now_on != cpu) [[unlikely]] {
+    cpu = now_on;
+    block().cpu.store(now_on, std::memory_order_relaxed);
   }
   LiveState& live = block().live;
   if (is_message(call)) {
@@ -102,7 +112,10 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) 
         watch.moved();
         continue;
       }
-      if (waiter.spin()) continue;
+      if (const Waiter::Next next = waiter.spin(); next != Waiter::Next::kSleep) {
+        if (next == Waiter::Next::kShare && shares_core(executor->waiting().peer)) ::sched_yield();
+        continue;
+      }
       executor->before_sleep();
       waiter.arm();
       progress = executor->turn();

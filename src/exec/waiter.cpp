@@ -5,27 +5,23 @@
 
 namespace hocket {
 
-namespace {
-constexpr std::int64_t kBeforeYield = 2'000;
-}
-
-bool Waiter::spin() {
+Waiter::Next Waiter::spin() {
   if (policy_.crowded) {
     if (rounds_++ < 3) {
       ::sched_yield();
-      return true;
+      return Next::kLook;
     }
-    return false;
+    return Next::kSleep;
   }
   // The clock is looked at every 64th time: it costs as much as several looks at a cache line.
   constexpr std::uint32_t kLooks = 64;
+  constexpr std::int64_t kBeforeShare = 2'000;
   relax();
-  if (++rounds_ % kLooks != 0) return true;
+  if (++rounds_ % kLooks != 0) return Next::kLook;
   const std::int64_t now = os::now_ns();
   if (since_ == 0) since_ = now;
-  // The peer may have been put on this very core: let it run.
-  if (now - since_ > kBeforeYield) ::sched_yield();
-  return now - since_ < policy_.spin_ns;
+  if (now - since_ >= policy_.spin_ns) return Next::kSleep;
+  return now - since_ > kBeforeShare ? Next::kShare : Next::kLook;
 }
 
 }  // namespace hocket

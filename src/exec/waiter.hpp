@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // exec/waiter.hpp: how a blocking call waits between turns.
 //
-// With a core for each rank of the host: spin for a moment, then sleep on the doorbell. With more ranks than cores spinning
+// With a core for each rank of the host: spin for a moment, then sleep on the doorbell; a third party's
+// thread is not let in, as it would keep the core for milliseconds. With more ranks than cores spinning
 // keeps the awaited peer from running, so: yield at once, up to three times, then the doorbell.
 #pragma once
 
@@ -31,8 +32,12 @@ class Waiter {
     since_ = 0;
   }
 
-  /// True: look again at once. False: the caller should arm() and look once more, then sleep().
-  bool spin();
+  enum class Next {
+    kLook,   ///< again, at once
+    kShare,  ///< again, but first let the awaited rank run if it was put on this very core (shares_core)
+    kSleep,  ///< the caller should arm() and look once more, then sleep()
+  };
+  Next spin();
 
   /// From now on signals ring. Look at everything once more before sleep().
   void arm() {
