@@ -111,6 +111,8 @@ struct CommunicatorState {
   std::atomic<bool> ended{false};
   std::atomic<bool> finalized{false};
   std::atomic<bool> shrunk{false};   ///< shrink took over: what an excluded rank may still write to is given up for good
+  std::atomic<bool> replaced{false};  ///< shrink has made its successor
+  std::uint64_t shrinks = 0;         ///< attempts at that, under the turn
   bool posted_error_told = false;    ///< under the turn
 
   BlockHeader& block() const { return channels->block(); }

@@ -298,15 +298,18 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   }
   std::vector<PeerView> peers(n);
   outcome.direct = 1;
-  for (std::size_t d = 0; d < n && reached.ok(); ++d) {
+  // Also after a failure everybody is tried: who waits for this rank would not learn otherwise that it need not wait.
+  const bool may_try = reached.ok();
+  for (std::size_t d = 0; d < n && may_try; ++d) {
     const std::size_t r = (static_cast<std::size_t>(args.rank) + d) % n;
     Member& member = state->members[r];
     auto endpoint = engine.connect(member.address, allowed, limits, &member.trials);
     if (!endpoint.ok()) {
-      reached = Status(endpoint.status().code(), format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r,
+      if (reached.ok())
+        reached = Status(endpoint.status().code(), format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r,
                                                              member.address.pid, get_text(member.address.host_name),
                                                              endpoint.status().text()));
-      break;
+      continue;
     }
     PeerView& view = peers[r];
     view.endpoint = *endpoint;

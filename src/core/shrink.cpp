@@ -17,11 +17,18 @@
 namespace hocket {
 namespace {
 
+// A page's round: the attempt (from 1) in the upper half, proposals made in it in the lower, and this bit.
 constexpr std::uint64_t kCommitted = std::uint64_t{1} << 63;
+constexpr std::uint64_t attempt_of(std::uint64_t round) { return (round & ~kCommitted) >> 32; }
 
 class Meeting {
  public:
-  Meeting(CommunicatorState& state, std::vector<bool> excluded) : state_(state), excluded_(std::move(excluded)) {}
+  Meeting(CommunicatorState& state, std::vector<bool> excluded, std::uint64_t attempt)
+      : state_(state), excluded_(std::move(excluded)), round_(attempt << 32) {
+    // What an attempt before left behind: nobody looks at it before this one's first proposal.
+    page(state_.rank).exchange.store(0, std::memory_order_relaxed);
+    page(state_.rank).exchange_read.store(0, std::memory_order_relaxed);
+  }
 
   /// Agree with all who are not excluded; who does not come in time is excluded as well.
   Status agree(std::chrono::milliseconds patience);
@@ -53,7 +60,7 @@ class Meeting {
 
   CommunicatorState& state_;
   std::vector<bool> excluded_;
-  std::uint64_t round_ = 0;
+  std::uint64_t round_;
   std::uint64_t exchanges_ = 0;
 };
 
@@ -79,11 +86,13 @@ Status Meeting::agree(std::chrono::milliseconds patience) {
         continue;
       }
       const std::uint64_t round = page(r).round.load(std::memory_order_acquire);  // pairs with write_proposal
-      if (round == 0) {
+      if (attempt_of(round) < attempt_of(round_)) {  // not here yet
         equal = false;
         missing = r;
         continue;
       }
+      if (attempt_of(round) > attempt_of(round_))
+        return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
       const std::vector<bool> other = proposal(r);
       if (other[static_cast<std::size_t>(state_.rank)])
         return error(Code::kPeerLost, "{} takes rank {} for lost and goes on without it", state_.name_of(r), state_.rank);
@@ -128,12 +137,16 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
     for (Rank r = 0; r < state_.size; ++r) {
       if (excluded_[static_cast<std::size_t>(r)]) continue;
       while (!ready(page(r))) {
-        bool lost = false;
+        // The one that is lost need not be the one that is waited for here: whoever saw it first gives this attempt up.
+        Rank lost = -1;
         {
           const std::lock_guard lock(state_.end_mutex);
-          lost = state_.lost[static_cast<std::size_t>(r)];
+          for (Rank q = 0; q < state_.size && lost < 0; ++q)
+            if (state_.lost[static_cast<std::size_t>(q)] && !excluded_[static_cast<std::size_t>(q)]) lost = q;
         }
-        if (lost) return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(r));
+        if (lost >= 0) return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(lost));
+        if (attempt_of(page(r).round.load(std::memory_order_acquire)) > attempt_of(round_))
+          return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
         if (deadline.passed()) return error(Code::kTimeout, "{} did not go on with shrink", state_.name_of(r));
         pause_a_moment();
       }
@@ -166,7 +179,7 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
   if (!state_) return error(Code::kInvalidArgument, "shrink of a communicator that was moved from");
   CommunicatorState& s = *state_;
   if (s.engine->forked()) return error(Code::kUnsupported, "shrink in a forked child of the process that made the communicator");
-  if (s.shrunk.load(std::memory_order_acquire)) return error(Code::kInvalidArgument, "this communicator was shrunk already");
+  if (s.replaced.load(std::memory_order_acquire)) return error(Code::kInvalidArgument, "this communicator was shrunk already");
   std::vector<bool> out(static_cast<std::size_t>(s.size));
   for (const Rank r : excluded) {
     if (r < 0 || r >= s.size) return error(Code::kInvalidArgument, "shrink excludes rank {} of {}", r, s.size);
@@ -193,7 +206,7 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     for (std::size_t r = 0; r < out.size(); ++r)
       if (s.lost[r] && static_cast<Rank>(r) != s.rank) out[r] = true;
   }
-  Meeting meeting(s, std::move(out));
+  Meeting meeting(s, std::move(out), ++s.shrinks);
   HOCKET_TRY(meeting.agree(patience));
   s.shrunk.store(true, std::memory_order_release);
 
@@ -229,6 +242,7 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     return meeting.exchange(mine, all, limits.deadline);
   };
   HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
+  s.replaced.store(true, std::memory_order_release);
   return Communicator(std::move(made));
 }
 
