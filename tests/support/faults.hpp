@@ -174,11 +174,15 @@ inline Status mixed_call(Communicator& comm, std::uint64_t k, std::uint64_t* wro
 inline bool names(std::string_view text, int rank, pid_t pid) {
   return text.find("rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + " on ") != std::string_view::npos;
 }
-/// How often some rank is named so.
-inline int named(std::string_view text) {
-  int found = 0;
-  for (std::size_t at = text.find(" (pid "); at != std::string_view::npos; at = text.find(" (pid ", at + 1)) ++found;
-  return found;
+/// Whether it names this rank so and no other.
+inline bool names_only(std::string_view text, int rank, pid_t pid) {
+  const auto count = [text](const std::string& what) {
+    int found = 0;
+    for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  const int here = count("rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + " on ");
+  return here > 0 && here == count(" (pid ");
 }
 
 }  // namespace hocket::test
