@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/perf/perf.hpp"
-#include "core/format.hpp"
-#include "core/settings.hpp"
+#include "base/format.hpp"
+#include "base/settings.hpp"
 #include "tools/run.hpp"
 
 int topo_main(int argc, char** argv);

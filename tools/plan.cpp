@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/dump.hpp"
-#include "algorithms/worlds.hpp"
-#include "core/status.hpp"
+#include "checker/worlds.hpp"
+#include "base/status.hpp"
 
 int plan_main(int argc, char** argv);
 

@@ -2,7 +2,7 @@
 // tools/ps.cpp: `hocket ps PID`: what the ranks in a process are doing, read from outside, also when it hangs or is stopped.
 //
 // A process's arena is open as a memfd; its blocks hold the live state and the flight recorder of each rank
-// (src/core/block.hpp). Nothing is asked of the process: its memory is only read. What is read may be torn or be garbage and is
+// (src/exec/block.hpp). Nothing is asked of the process: its memory is only read. What is read may be torn or be garbage and is
 // checked before it is used.
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "core/block.hpp"
+#include "exec/block.hpp"
 #include "core/call.hpp"
-#include "core/os/clock.hpp"
-#include "core/os/mapping.hpp"
-#include "core/os/process.hpp"
-#include "core/os/unique_fd.hpp"
-#include "core/status.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/mapping.hpp"
+#include "base/os/process.hpp"
+#include "base/os/unique_fd.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

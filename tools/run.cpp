@@ -19,10 +19,10 @@
 #include <string_view>
 
 #include "core/launch.hpp"
-#include "core/os/clock.hpp"
-#include "core/os/pidfd.hpp"
-#include "core/os/socket.hpp"
-#include "core/status.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/pidfd.hpp"
+#include "base/os/socket.hpp"
+#include "base/status.hpp"
 
 extern char** environ;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
 

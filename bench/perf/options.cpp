@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/perf/options.hpp"
 
-#include "core/format.hpp"
+#include "base/format.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "core/settings.hpp"
+#include "base/settings.hpp"
 
 namespace hocket::perf {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/perf/runner.hpp"
 #include "bench/perf/thread_exchange.hpp"
 #include "core/launch.hpp"
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "tools/run.hpp"
 
 namespace hocket::perf {

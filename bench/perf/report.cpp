@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::perf {
 namespace {

@@ -13,9 +13,9 @@
 #include "algorithms/select.hpp"
 #include "bench/perf/values.hpp"
 #include "core/communicator_state.hpp"
-#include "core/os/clock.hpp"
-#include "core/os/mapping.hpp"
-#include "core/status.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/mapping.hpp"
+#include "base/status.hpp"
 
 namespace hocket::perf {
 namespace {

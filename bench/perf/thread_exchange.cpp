@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::perf {
 

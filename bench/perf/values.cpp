@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/float16.hpp"
+#include "base/float16.hpp"
 
 namespace hocket::perf {
 namespace {

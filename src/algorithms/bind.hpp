@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "algorithms/plan.hpp"
-#include "core/host_device.hpp"
+#include "base/host_device.hpp"
 
 namespace hocket {
 

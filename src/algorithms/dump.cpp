@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "algorithms/dump.hpp"
 
-#include "core/format.hpp"
+#include "base/format.hpp"
 
 namespace hocket {
 namespace {

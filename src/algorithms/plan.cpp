@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "exec/step_machine.hpp"
 
 namespace hocket {

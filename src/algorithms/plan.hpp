@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/host_device.hpp"
+#include "base/host_device.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"
 

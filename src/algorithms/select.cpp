@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

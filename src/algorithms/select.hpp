@@ -12,7 +12,7 @@
 
 #include "algorithms/protocol.hpp"
 #include "algorithms/registry.hpp"
-#include "core/settings.hpp"
+#include "base/settings.hpp"
 
 namespace hocket {
 

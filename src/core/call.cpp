@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

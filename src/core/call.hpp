@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithms/select.hpp"
-#include "core/block.hpp"
+#include "exec/block.hpp"
 #include "exec/executor.hpp"
 #include "hocket/types.hpp"
 

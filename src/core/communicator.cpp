@@ -8,8 +8,8 @@
 
 #include "core/communicator_state.hpp"
 #include "core/launch.hpp"
-#include "core/log.hpp"
-#include "core/status.hpp"
+#include "base/log.hpp"
+#include "base/status.hpp"
 #include "core/stream.hpp"
 
 namespace hocket {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "algorithms/select.hpp"
-#include "core/block.hpp"
+#include "exec/block.hpp"
 #include "core/call.hpp"
 #include "core/engine.hpp"
 #include "core/progress.hpp"
@@ -81,7 +81,7 @@ struct CommunicatorState {
   std::vector<Member> members;
   World world;
   topo::Domains domains;
-  bool fenced = true;                ///< signals carry a fence of their own (core/doorbell.hpp)
+  bool fenced = true;                ///< signals carry a fence of their own (transport/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
   std::vector<Phase> phases;

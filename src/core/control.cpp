@@ -17,8 +17,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/log.hpp"
-#include "core/status.hpp"
+#include "base/log.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "core/os/abort.hpp"
-#include "core/os/pidfd.hpp"
-#include "core/os/process.hpp"
-#include "core/os/socket.hpp"
-#include "core/os/thread.hpp"
-#include "core/os/unique_fd.hpp"
+#include "base/os/abort.hpp"
+#include "base/os/pidfd.hpp"
+#include "base/os/process.hpp"
+#include "base/os/socket.hpp"
+#include "base/os/thread.hpp"
+#include "base/os/unique_fd.hpp"
 #include "transport/shm.hpp"
 
 namespace hocket {

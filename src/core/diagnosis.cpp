@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "core/communicator_state.hpp"
-#include "core/os/process.hpp"
-#include "core/status.hpp"
+#include "base/os/process.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "core/control.hpp"
-#include "core/log.hpp"
-#include "core/os/random.hpp"
+#include "base/log.hpp"
+#include "base/os/random.hpp"
 #include "core/progress.hpp"
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "topo/hash.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "transport/local.hpp"

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "core/arena.hpp"
+#include "transport/arena.hpp"
 #include "core/graveyard.hpp"
-#include "core/os/abort.hpp"
-#include "core/os/process.hpp"
-#include "core/settings.hpp"
+#include "base/os/abort.hpp"
+#include "base/os/process.hpp"
+#include "base/settings.hpp"
 #include "hocket/engine.hpp"
 #include "topo/graph.hpp"
 #include "transport/transport.hpp"

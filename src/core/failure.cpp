@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "core/communicator_state.hpp"
-#include "core/log.hpp"
-#include "core/status.hpp"
+#include "base/log.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

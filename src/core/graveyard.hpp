@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/arena.hpp"
-#include "core/block.hpp"
+#include "transport/arena.hpp"
+#include "exec/block.hpp"
 
 namespace hocket {
 

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/os/process.hpp"
-#include "core/os/socket.hpp"
-#include "core/status.hpp"
+#include "base/os/process.hpp"
+#include "base/os/socket.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "core/communicator_state.hpp"
-#include "core/log.hpp"
-#include "core/os/random.hpp"
+#include "base/log.hpp"
+#include "base/os/random.hpp"
 #include "core/progress.hpp"
-#include "core/os/membarrier.hpp"
-#include "core/status.hpp"
+#include "base/os/membarrier.hpp"
+#include "base/status.hpp"
 #include "topo/domains.hpp"
 
 namespace hocket {

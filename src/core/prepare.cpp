@@ -3,10 +3,10 @@
 // Next stop: algorithms/select.cpp chooses, algorithms/ring.cpp and its sisters build, run.cpp runs.
 #include <algorithm>
 
-#include "algorithms/ends.hpp"
-#include "algorithms/posted.hpp"
+#include "exec/ends.hpp"
+#include "exec/posted.hpp"
 #include "core/communicator_state.hpp"
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

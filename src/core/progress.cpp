@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "core/os/clock.hpp"
-#include "core/os/membarrier.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/membarrier.hpp"
 
 namespace hocket {
 

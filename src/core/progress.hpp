@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/doorbell.hpp"
-#include "core/os/thread.hpp"
+#include "transport/doorbell.hpp"
+#include "base/os/thread.hpp"
 #include "hocket/status.hpp"
 
 namespace hocket {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/communicator_state.hpp"
-#include "core/log.hpp"
-#include "core/status.hpp"
+#include "base/log.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "core/communicator_state.hpp"
-#include "core/log.hpp"
-#include "core/os/process.hpp"
-#include "core/status.hpp"
+#include "base/log.hpp"
+#include "base/os/process.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

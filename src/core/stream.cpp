@@ -4,7 +4,7 @@
 #include "core/stream.hpp"
 
 #include "core/progress.hpp"
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "core/communicator_state.hpp"
-#include "core/os/process.hpp"
+#include "base/os/process.hpp"
 #include "hocket/communicator.hpp"
 
 namespace hocket {

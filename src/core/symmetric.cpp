@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/communicator_state.hpp"
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/channels.hpp"
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 

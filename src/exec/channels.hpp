@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "core/arena.hpp"
-#include "core/block.hpp"
+#include "transport/arena.hpp"
+#include "exec/block.hpp"
 #include "exec/proxy.hpp"
 #include "transport/transport.hpp"
 

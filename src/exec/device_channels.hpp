@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // exec/device_channels.hpp: what a device lane needs besides the plan, as plain structs of pointers in device memory.
 //
-// The lines, slots and packets are those of core/block.hpp, at the same offsets, in device memory. In bulk and first
+// The lines, slots and packets are those of exec/block.hpp, at the same offsets, in device memory. In bulk and first
 // line a host lane could be the partner; packets differ: words of 4 bytes of data and 4 bytes of flag,
 // kDevicePacketBytes a slot. Next stop: exec/device_lane.hpp, the policy that uses them.
 #pragma once
@@ -15,8 +15,8 @@
 #include "algorithms/bind.hpp"
 #include "algorithms/plan.hpp"
 #include "algorithms/protocol.hpp"
-#include "core/block.hpp"
-#include "core/host_device.hpp"
+#include "exec/block.hpp"
+#include "base/host_device.hpp"
 
 namespace hocket {
 

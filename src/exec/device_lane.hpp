@@ -47,7 +47,7 @@ HOCKET_HD inline const std::uint64_t* word_at(const std::byte* line, std::size_t
   return reinterpret_cast<const std::uint64_t*>(line + offset);
 }
 
-// As in core/block.hpp, where they are for the host alone.
+// As in exec/block.hpp, where they are for the host alone.
 HOCKET_HD constexpr std::uint32_t flag_of(std::uint64_t q) {
   return static_cast<std::uint32_t>(q % 0xffffffffu) + 1;
 }

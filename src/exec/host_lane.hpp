@@ -57,7 +57,7 @@ class HostLane {
  public:
   static constexpr int kMaxSpans = 130;
 
-  /// `fenced`: whether signals carry a fence of their own (core/doorbell.hpp).
+  /// `fenced`: whether signals carry a fence of their own (transport/doorbell.hpp).
   HostLane(Channels& channels, bool fenced) : channels_(channels), mask_(channels.layout().slots - 1), fenced_(fenced) {}
 
   void begin(const BoundCall& call) {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/host_device.hpp"
+#include "base/host_device.hpp"
 
 namespace hocket {
 

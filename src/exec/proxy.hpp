@@ -14,7 +14,7 @@
 #include <memory>
 #include <span>
 
-#include "core/doorbell.hpp"
+#include "transport/doorbell.hpp"
 #include "transport/transport.hpp"
 
 namespace hocket {

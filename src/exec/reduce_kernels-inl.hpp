@@ -195,7 +195,7 @@ struct HalfBits {
     const hn::Rebind<hwy::float16_t, D> d_half;
     return hn::PromoteTo(d, hn::BitCast(d_half, load_vector(d16, from)));
 #else
-    // core/float16.hpp, half_to_float.
+    // base/float16.hpp, half_to_float.
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = load_low_halves(d, from);
@@ -220,7 +220,7 @@ struct HalfBits {
     const hn::Rebind<hwy::float16_t, D> d_half;
     store_vector(d16, hn::BitCast(d16, hn::DemoteTo(d_half, v)), to, stream);
 #else
-    // core/float16.hpp, float_to_half.
+    // base/float16.hpp, float_to_half.
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = hn::BitCast(du, v);

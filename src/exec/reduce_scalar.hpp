@@ -17,8 +17,8 @@
 
 #include <cstdint>
 
-#include "core/float16.hpp"
-#include "core/host_device.hpp"
+#include "base/float16.hpp"
+#include "base/host_device.hpp"
 #include "hocket/types.hpp"
 
 namespace hocket {

@@ -23,7 +23,7 @@
 
 #include "algorithms/bind.hpp"
 #include "algorithms/plan.hpp"
-#include "core/host_device.hpp"
+#include "base/host_device.hpp"
 
 namespace hocket {
 

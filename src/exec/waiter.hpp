@@ -8,16 +8,16 @@
 
 #include <cstdint>
 
-#include "core/doorbell.hpp"
-#include "core/os/clock.hpp"
-#include "core/os/futex.hpp"
-#include "core/os/membarrier.hpp"
+#include "transport/doorbell.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/futex.hpp"
+#include "base/os/membarrier.hpp"
 
 namespace hocket {
 
 struct WaitPolicy {
   bool crowded = false;         ///< more ranks than cores on this host
-  bool fenced = true;           ///< signals are fenced; else whoever goes to sleep fences for all (core/doorbell.hpp)
+  bool fenced = true;           ///< signals are fenced; else whoever goes to sleep fences for all (transport/doorbell.hpp)
   std::int64_t spin_ns = 50'000;
 };
 

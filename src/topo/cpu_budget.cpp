@@ -15,7 +15,7 @@
 #include <optional>
 #include <sstream>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::topo {
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::topo {
 

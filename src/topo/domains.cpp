@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "topo/hash.hpp"
 
 namespace hocket::topo {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::topo {
 

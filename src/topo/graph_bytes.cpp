@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "topo/graph.hpp"
 #include "topo/hash.hpp"
 

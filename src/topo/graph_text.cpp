@@ -2,7 +2,7 @@
 // topo/graph_text.cpp: a Graph for people (an indented tree) and for programs (JSON).
 #include <cmath>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 #include "topo/graph.hpp"
 
 namespace hocket::topo {

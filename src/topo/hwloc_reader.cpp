@@ -23,7 +23,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/status.hpp"
+#include "base/status.hpp"
 
 namespace hocket::topo {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/os/clock.hpp"
-#include "core/status.hpp"
+#include "base/os/clock.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 

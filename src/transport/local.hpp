@@ -2,7 +2,7 @@
 // local.hpp: the transport between ranks of one process: the pointer itself.
 #pragma once
 
-#include "core/arena.hpp"
+#include "transport/arena.hpp"
 #include "transport/mapped.hpp"
 
 namespace hocket {

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "core/doorbell.hpp"
-#include "core/status.hpp"
+#include "transport/doorbell.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 

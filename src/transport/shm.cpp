@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/os/memfd.hpp"
-#include "core/os/random.hpp"
-#include "core/status.hpp"
+#include "base/os/memfd.hpp"
+#include "base/os/random.hpp"
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {

@@ -27,10 +27,10 @@
 #include <optional>
 #include <string>
 
-#include "core/arena.hpp"
-#include "core/os/mapping.hpp"
-#include "core/os/process.hpp"
-#include "core/os/unique_fd.hpp"
+#include "transport/arena.hpp"
+#include "base/os/mapping.hpp"
+#include "base/os/process.hpp"
+#include "base/os/unique_fd.hpp"
 #include "transport/mapped.hpp"
 
 namespace hocket {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transport.hpp: the seam between plans and wires. Nothing in here knows of collectives.
 //
-// Each process has one arena (core/arena.hpp): the memory that peers may reach. A transport connects two processes; the
+// Each process has one arena (transport/arena.hpp): the memory that peers may reach. A transport connects two processes; the
 // Endpoint is one of them as the other sees it. Where loads and stores reach the peer's arena, base() says where, and data
 // moves without any further call. Where they do not, data moves by put() and signal(), which only write.
 //

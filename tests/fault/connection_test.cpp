@@ -12,8 +12,8 @@
 #include <set>
 
 #include "core/engine.hpp"
-#include "core/os/memfd.hpp"
-#include "core/os/socket.hpp"
+#include "base/os/memfd.hpp"
+#include "base/os/socket.hpp"
 #include "support/processes.hpp"
 #include "transport/shm.hpp"
 

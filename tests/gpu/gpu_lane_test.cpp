@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "algorithms/ends.hpp"
-#include "algorithms/worlds.hpp"
+#include "exec/ends.hpp"
+#include "checker/worlds.hpp"
 #include "exec/cuda_lane.hpp"
 #include "exec/device_channels.hpp"
 #include "gpu/device_cases.hpp"

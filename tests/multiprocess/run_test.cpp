@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "core/launch.hpp"
-#include "core/os/process.hpp"
-#include "core/status.hpp"
+#include "base/os/process.hpp"
+#include "base/status.hpp"
 #include "tools/run.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "core/engine.hpp"
-#include "core/os/futex.hpp"
+#include "base/os/futex.hpp"
 #include "support/processes.hpp"
 #include "transport/faulty.hpp"
 

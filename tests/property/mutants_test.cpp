@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "algorithms/mutants.hpp"
-#include "algorithms/worlds.hpp"
+#include "checker/mutants.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "algorithms/worlds.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

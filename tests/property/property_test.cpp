@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "algorithms/dump.hpp"
-#include "algorithms/worlds.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/os/clock.hpp"
+#include "base/os/clock.hpp"
 #include "hocket/hocket.hpp"
 #include "support/processes.hpp"
 

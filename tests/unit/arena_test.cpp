@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // arena_test.cpp: addresses are dealt and come back, memory is there when committed, limits are named.
-#include "core/arena.hpp"
+#include "transport/arena.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/os/memfd.hpp"
+#include "base/os/memfd.hpp"
 
 namespace hocket {
 namespace {

@@ -13,8 +13,8 @@
 #include <random>
 #include <thread>
 
-#include "algorithms/ends.hpp"
-#include "algorithms/worlds.hpp"
+#include "exec/ends.hpp"
+#include "checker/worlds.hpp"
 #include "gpu/device_cases.hpp"
 
 namespace hocket {

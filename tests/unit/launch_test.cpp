@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "core/os/unique_fd.hpp"
+#include "base/os/unique_fd.hpp"
 
 namespace hocket {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/log.hpp"
+#include "base/log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -21,17 +21,17 @@
 #include <optional>
 #include <set>
 
-#include "core/os/abort.hpp"
-#include "core/os/clock.hpp"
-#include "core/os/futex.hpp"
-#include "core/os/mapping.hpp"
-#include "core/os/memfd.hpp"
-#include "core/os/pidfd.hpp"
-#include "core/os/process.hpp"
-#include "core/os/random.hpp"
-#include "core/os/socket.hpp"
-#include "core/os/thread.hpp"
-#include "core/os/unique_fd.hpp"
+#include "base/os/abort.hpp"
+#include "base/os/clock.hpp"
+#include "base/os/futex.hpp"
+#include "base/os/mapping.hpp"
+#include "base/os/memfd.hpp"
+#include "base/os/pidfd.hpp"
+#include "base/os/process.hpp"
+#include "base/os/random.hpp"
+#include "base/os/socket.hpp"
+#include "base/os/thread.hpp"
+#include "base/os/unique_fd.hpp"
 
 namespace hocket::os {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "bench/perf/values.hpp"
-#include "core/float16.hpp"
+#include "base/float16.hpp"
 
 namespace hocket::perf {
 namespace {

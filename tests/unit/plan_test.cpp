@@ -9,8 +9,8 @@
 
 #include "algorithms/builder.hpp"
 #include "algorithms/dump.hpp"
-#include "algorithms/ends.hpp"
-#include "algorithms/worlds.hpp"
+#include "exec/ends.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

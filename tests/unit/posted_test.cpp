@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // posted_test.cpp: completion waits stand where a later step needs them, and nowhere else.
-#include "algorithms/posted.hpp"
+#include "exec/posted.hpp"
 
 #include <gtest/gtest.h>
 
 #include "algorithms/builder.hpp"
-#include "algorithms/worlds.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

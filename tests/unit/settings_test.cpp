@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/settings.hpp"
+#include "base/settings.hpp"
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@
 #include <tuple>
 #include <vector>
 
-#include "algorithms/worlds.hpp"
+#include "checker/worlds.hpp"
 
 namespace hocket {
 namespace {

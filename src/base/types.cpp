@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// base/types.cpp: the names of types, operations and collectives, and the 16-bit conversions.
+
+#include "hocket/types.hpp"
+
+#include "base/float16.hpp"
+
+namespace hocket {
+
+std::string_view to_string(DataType type) noexcept {
+  switch (type) {
+    case DataType::kFloat32: return "float32";
+    case DataType::kFloat64: return "float64";
+    case DataType::kBfloat16: return "bfloat16";
+    case DataType::kFloat16: return "float16";
+    case DataType::kInt32: return "int32";
+    case DataType::kInt64: return "int64";
+  }
+  return "?";
+}
+
+std::string_view to_string(ReduceOp op) noexcept {
+  switch (op) {
+    case ReduceOp::kSum: return "sum";
+    case ReduceOp::kProduct: return "product";
+    case ReduceOp::kMin: return "min";
+    case ReduceOp::kMax: return "max";
+    case ReduceOp::kAverage: return "average";
+  }
+  return "?";
+}
+
+std::string_view to_string(Collective collective) noexcept {
+  switch (collective) {
+    case Collective::kAllReduce: return "all_reduce";
+    case Collective::kAllGather: return "all_gather";
+    case Collective::kReduceScatter: return "reduce_scatter";
+    case Collective::kAllToAll: return "all_to_all";
+    case Collective::kBroadcast: return "broadcast";
+    case Collective::kReduce: return "reduce";
+    case Collective::kBarrier: return "barrier";
+    case Collective::kSend: return "send";
+    case Collective::kReceive: return "receive";
+  }
+  return "?";
+}
+
+Bfloat16 to_bfloat16(float value) noexcept {
+  return {float_to_bfloat16(value)};
+}
+Half to_half(float value) noexcept {
+  return {float_to_half(value)};
+}
+float to_float(Bfloat16 value) noexcept {
+  return bfloat16_to_float(value.bits);
+}
+float to_float(Half value) noexcept {
+  return half_to_float(value.bits);
+}
+
+}  // namespace hocket

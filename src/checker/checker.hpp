@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// checker.hpp: proves a world of plans: every rank's plan for a sequence of calls, run once with symbolic data.
+//
+// It runs the executors' own step machine (exec/step_machine.hpp) over a symbolic lane (symbolic_lane.hpp). Counters
+// only grow, each has one writer, and no step depends on data or timing, so one run decides for all timings. It checks
+//   values      each element is the sum of one random token per (rank, origin element, call) that belongs in it,
+//   divided (the
+//               `finish` flag) exactly once and only when it is complete; expression trees tell whether all ranks get
+//               equal bits
+//   order       vector clocks; the caller writes its input before a call and overwrites input and output right after it
+//   slots       local rules that do not depend on luck in timing, from a start in which S transfers of every channel
+//   were
+//               consumed but not yet seen to be, so any plan may have run before
+//   progress    no deadlock, also with few lanes at a time (resident)
+//   balance     in every call, on every channel, data signals = credit signals
+// An error is one sentence that names call, rank, lane, step, channel and element.
+// Next stop: checker.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/bind.hpp"
+#include "exec/ends.hpp"
+#include "algorithms/plan.hpp"
+#include "algorithms/protocol.hpp"
+#include "hocket/status.hpp"
+
+namespace hocket {
+
+/// All ranks' plans for one call, checked for what does not depend on counts. Ranks that take no part have no lanes.
+class PlanWorld {
+ public:
+  /// One plan a rank, in rank order. Errors: a plan that is not valid, ranks that do not belong together, a channel end
+  /// that two lanes use.
+  static Result<PlanWorld> of(std::vector<Plan> plans);
+  /// The same world with another plan for its rank (a mutant).
+  Status replace(Plan plan);
+
+  int size() const { return static_cast<int>(plans_.size()); }
+  const Plan& plan(int rank) const { return plans_[static_cast<std::size_t>(rank)]; }
+  const std::vector<ChannelEnd>& ends(int rank) const { return ends_[static_cast<std::size_t>(rank)]; }
+  Collective collective() const { return collective_; }
+  int root() const { return root_; }
+  int channels() const { return channels_; }
+  int lanes() const { return lanes_; }  ///< the most of any rank
+  bool uses_slots() const { return uses_slots_; }
+  int pieces() const { return pieces_; }
+  /// All ranks' plans may run in the packet protocol; and none reads a peer's memory, so that all Moves may be posted.
+  bool packets() const { return packets_; }
+  bool posted() const { return posted_; }
+  /// Where rank's steps lie in a coverage table of all ranks' steps, and how many there are in all.
+  std::size_t step_base(int rank) const { return step_base_[static_cast<std::size_t>(rank)]; }
+  std::size_t steps() const { return step_base_.back(); }
+
+ private:
+  Status summarise();
+  Status check_plan(const Plan& plan, int rank) const;
+
+  std::vector<Plan> plans_;
+  std::vector<std::vector<ChannelEnd>> ends_;
+  std::vector<std::size_t> step_base_;
+  Collective collective_ = Collective::kBarrier;
+  int root_ = -1;
+  int channels_ = 0;
+  int lanes_ = 1;
+  int pieces_ = 1;
+  bool uses_slots_ = false;
+  bool packets_ = false;
+  bool posted_ = false;
+};
+
+/// Counts that differ: of all-gather and reduce-scatter by rank, of all-to-all by pair ([from * world + to]).
+struct UnevenCounts {
+  std::vector<std::uint64_t> ranks;
+  std::vector<std::uint64_t> pairs;
+};
+
+/// One call of a sequence, as all ranks make it.
+struct CheckCall {
+  const PlanWorld* plans = nullptr;
+  std::uint64_t count = 1;
+  std::uint64_t tile = kWholeChunk;  ///< ignored where the plan has no slots
+  std::uint32_t unit = 1;
+  std::int32_t tiles_per_round = 1;
+  bool in_place = false;
+  const UnevenCounts* uneven = nullptr;
+  std::vector<std::uint8_t>* ran = nullptr;  ///< coverage: 1 for each step that ran, [plans->steps()]
+};
+
+enum class Order : std::uint8_t { kForward, kBackward, kShuffled };
+
+struct CheckOptions {
+  int slots = 2;
+  /// kPacket: a wait for a slot orders only what the sender did up to its Move. kFirstLine orders as kBulk does.
+  Protocol protocol = Protocol::kBulk;
+  bool posted = false;  ///< Moves with a remote destination return before their sources were read
+  Order order = Order::kForward;
+  std::uint64_t seed = 1;
+  int resident = 0;  ///< only the first that many unfinished lanes of a rank run; 0: all
+};
+
+/// What one rank wrote to (or read from) another's memory, by the first call of the sequence.
+struct LinkUse {
+  std::uint64_t elements = 0;
+  std::uint64_t data_signals = 0;
+  std::uint64_t credit_signals = 0;
+};
+
+struct CheckReport {
+  std::uint64_t steps = 0;
+  bool equal_bits = true;      ///< of all ranks' results of an all-reduce
+  std::vector<LinkUse> links;  ///< [from * world + to], the way the data went
+};
+
+inline constexpr int kMaxCheckedSlots = 6;
+inline constexpr int kMaxCheckedCalls = 6;
+
+/// Keeps its memory between checks. One thread at a time.
+class Checker {
+ public:
+  Checker();
+  ~Checker();
+  /// OK with a report: the calls, in this order, are right. All worlds have one size. Errors: kInternal with what is
+  /// wrong; kInvalidArgument when the question itself makes no sense.
+  Result<CheckReport> check(std::span<const CheckCall> calls, const CheckOptions& options);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The smallest number of lanes of a rank that must make progress at once.
+Result<int> resident(const PlanWorld& world);
+/// Lets the longest chunk have about `tiles` tiles.
+std::uint64_t tile_for(const PlanWorld& world, const CheckCall& call, std::uint64_t tiles);
+
+}  // namespace hocket
