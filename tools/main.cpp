@@ -7,11 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/perf/perf.hpp"
 #include "base/format.hpp"
 #include "base/settings.hpp"
 #include "tools/run.hpp"
 
+namespace hocket::perf {
+int perf_main(int argc, char** argv, const char* version);  // bench/perf/perf.cpp
+}
 int topo_main(int argc, char** argv);
 int plan_main(int argc, char** argv);
 int ps_main(int argc, char** argv);
