@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "base/status.hpp"
-#include "exec/step_machine.hpp"
 
 namespace hocket {
 namespace {
@@ -242,7 +241,7 @@ class Validator {
       return error(Code::kInvalidArgument, "lane {} lies outside of the table of steps", l);
     if (lane.parts < 1 || lane.part < 0 || lane.part >= lane.parts)
       return error(Code::kInvalidArgument, "lane {} is part {} of {}", l, lane.part, lane.parts);
-    std::array<std::uint32_t, LaneState::kMaxDepth> open{};
+    std::array<std::uint32_t, kMaxLoopDepth> open{};
     int depth = 0;
     LoopCounts loops;
     bool i_used = false;
@@ -270,7 +269,7 @@ class Validator {
         continue;
       }
       if (s.op == StepOp::kRepeat || s.op == StepOp::kRounds || s.op == StepOp::kTiles) {
-        if (depth == LaneState::kMaxDepth) return bad("loops are nested too deep");
+        if (depth == kMaxLoopDepth) return bad("loops are nested too deep");
         open[depth++] = at;
         if (s.op == StepOp::kRepeat) {
           if (s.variable > 1 || (s.variable == 0 ? i_used : j_used)) return bad("a loop's variable is in use");

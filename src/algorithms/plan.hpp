@@ -159,6 +159,8 @@ struct GroupRef {
 };
 
 inline constexpr int kMaxAlgorithmName = 32;
+/// Loops inside each other.
+inline constexpr int kMaxLoopDepth = 5;
 
 struct PlanHeader {
   char algorithm[kMaxAlgorithmName] = {};

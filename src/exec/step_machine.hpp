@@ -54,7 +54,6 @@ struct WaitingOn {
 
 /// Where a lane is: everything an interrupted lane needs to go on. Trivially copyable.
 struct LaneState {
-  static constexpr int kMaxDepth = 5;
   std::uint32_t pc = 0;  ///< step, counted from the lane's first
   std::int32_t i = 0;
   std::int32_t j = 0;
@@ -62,8 +61,8 @@ struct LaneState {
   std::int32_t k = 0;            ///< tile of the round
   std::int32_t round_tiles = 1;  ///< K of the innermost Rounds
   std::uint64_t round = 0;
-  std::uint64_t rounds[kMaxDepth] = {};  ///< of a Rounds loop at that depth: how many
-  std::uint32_t loop[kMaxDepth] = {};    ///< step of the loop at that depth
+  std::uint64_t rounds[kMaxLoopDepth] = {};  ///< of a Rounds loop at that depth: how many
+  std::uint32_t loop[kMaxLoopDepth] = {};    ///< step of the loop at that depth
   WaitingOn waiting;
 
   /// Back to the first step; what only loops read need not be cleared.
