@@ -45,20 +45,22 @@ constexpr Row kDirectRows[] = {
 };
 
 /// Seconds of an algorithm by latency (per hop) and bandwidth (per link), for worlds without rows.
-double cost(std::string_view name, Collective collective, double n, double bytes) {
-  constexpr double kHop = 5e-6, kPerByte = 1e-10;
+double cost(std::string_view name, Collective collective, const World& world, double bytes) {
+  const double n = world.size;
+  const double hop = world.hop_seconds > 0 ? world.hop_seconds : 1e-6;
+  const double per_byte = world.seconds_per_byte > 0 ? world.seconds_per_byte : 1e-10;
   const double log_n = std::ceil(std::log2(std::max(2.0, n)));
   const bool chunked = collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
   const double total = chunked ? bytes * n : bytes;
-  const double scatter = (n - 1) / n * total * kPerByte;
-  if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * kHop + scatter);
-  if (name == "tree") return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * kHop + total * kPerByte);
-  if (name == "chain") return (n - 1) * kHop + total * kPerByte;
-  if (name == "one_shot") return kHop + (n - 1) * bytes * kPerByte;
-  if (name == "two_shot") return 2 * (kHop + scatter);
-  if (name == "direct") return collective == Collective::kBroadcast ? kHop + (n - 1) * bytes * kPerByte : kHop + scatter;
-  if (name == "pairwise") return (n - 1) * kHop + scatter;
-  return kHop;
+  const double scatter = (n - 1) / n * total * per_byte;
+  if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * hop + scatter);
+  if (name == "tree") return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * hop + total * per_byte);
+  if (name == "chain") return (n - 1) * hop + total * per_byte;
+  if (name == "one_shot") return hop + (n - 1) * bytes * per_byte;
+  if (name == "two_shot") return 2 * (hop + scatter);
+  if (name == "direct") return collective == Collective::kBroadcast ? hop + (n - 1) * bytes * per_byte : hop + scatter;
+  if (name == "pairwise") return (n - 1) * hop + scatter;
+  return hop;
 }
 
 std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric, const World& world) {
@@ -74,7 +76,7 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
           break;
         }
     }
-    return cost(a.name, collective, world.size, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
+    return cost(a.name, collective, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
   };
   std::stable_sort(list.begin(), list.end(), [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
   return list;

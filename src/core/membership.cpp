@@ -17,6 +17,7 @@
 #include "core/progress.hpp"
 #include "base/os/membarrier.hpp"
 #include "base/status.hpp"
+#include "topo/cost.hpp"
 #include "topo/domains.hpp"
 
 namespace hocket {
@@ -49,6 +50,8 @@ struct Outcome {
   std::uint32_t code = 0;
   std::uint32_t direct = 0;            ///< all peers' memory can be loaded and stored
   std::uint64_t cache_bytes = 0;       ///< leaders: the host's last-level cache
+  double hop_seconds = 0;              ///< leaders: cost of a message between two ranks of the host, from its graph
+  double bytes_per_second = 0;
   std::uint64_t graph_offset = 0;      ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
   char text[512] = {};
@@ -337,6 +340,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     if (auto machine = engine.machine(); machine.ok()) {
       graph = *machine;
       outcome.cache_bytes = graph->l3_bytes();
+      const topo::LinkCost cost = topo::link_cost(*graph, topo::LinkKind::kShm);
+      outcome.hop_seconds = cost.alpha_seconds;
+      outcome.bytes_per_second = cost.beta_bytes_per_second;
       const std::string bytes = graph->to_bytes();
       if (auto offset = arena.reserve(bytes.size(), 4096); offset.ok()) {
         graph_offset = *offset;
@@ -380,6 +386,10 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   for (std::size_t r = 0; r < n; ++r) {
     if (state->members[r].host == static_cast<int>(r)) {
       ++world.hosts;
+      // The slowest host's figures count for all.
+      if (outcomes[r].hop_seconds > 0) world.hop_seconds = std::max(world.hop_seconds, outcomes[r].hop_seconds);
+      if (outcomes[r].bytes_per_second > 0)
+        world.seconds_per_byte = std::max(world.seconds_per_byte, 1 / outcomes[r].bytes_per_second);
       if (outcomes[r].cache_bytes != 0) cache = cache == 0 ? outcomes[r].cache_bytes : std::min(cache, outcomes[r].cache_bytes);
     }
     world.crowded |= is_crowded(cards, state->members, r);
