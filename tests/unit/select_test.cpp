@@ -54,7 +54,9 @@ TEST(Select, ForcedAlgorithmAndProtocolAreTaken) {
     const auto choice = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world_of(4, "ring", protocol));
     ASSERT_TRUE(choice.ok());
     EXPECT_EQ(to_string(choice->protocol), protocol);
-    if (protocol == "packet") EXPECT_LE(choice->tile_bytes, 48u + 64 * 56);
+    if (protocol == "packet") {
+      EXPECT_LE(choice->tile_bytes, 48u + 64 * 56);
+    }
   }
 }
 
