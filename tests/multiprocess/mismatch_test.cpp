@@ -92,7 +92,9 @@ class Mismatch : public testing::TestWithParam<std::tuple<Field, Wire>> {};
 
 TEST_P(Mismatch, OfOneRankIsAnErrorOnAllThatShowsBothCalls) {
   const auto [field, wire] = GetParam();
-  for (int n = 2; n <= 8; ++n) {
+  // Each engine maps the arenas of all others, and the thread sanitizer leaves no room for 64 of them.
+  const int most = HOCKET_TEST_TSAN && wire == Wire::kShm ? 5 : 8;
+  for (int n = 2; n <= most; ++n) {
     for (const int odd : {0, n - 1}) {
       if (n > 4 && odd == 0 && n % 2 != 0) continue;  // half of them tell as much
       SCOPED_TRACE(testing::Message() << n << " ranks, rank " << odd << " differs");
