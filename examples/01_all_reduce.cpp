@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four ranks add up their vectors: hocket run --ranks 4 build/examples/01_all_reduce
+// Four ranks add up their vectors: hocket run --ranks 4 build/dev/examples/01_all_reduce
 #include <hocket/hocket.hpp>
 
 #include <iostream>

@@ -61,9 +61,7 @@ int help_command(int, char**) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   constexpr std::string_view kPerf = "_perf";
   const std::string_view path = argc > 0 ? argv[0] : "hocket";
   const std::string name(path.substr(path.rfind('/') + 1));
@@ -91,4 +89,16 @@ int main(int argc, char** argv) {
   hocket::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
                 hocket::nearest_name(wanted, names));
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run(argc, argv);
+  // A full disk must not look like success.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    hocket::print(stderr, "hocket: the output could not be written\n");
+    return code != 0 ? code : 1;
+  }
+  return code;
 }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/dump.hpp"
-#include "checker/worlds.hpp"
 #include "base/status.hpp"
+#include "checker/worlds.hpp"
 
 int plan_main(int argc, char** argv);
 
@@ -82,10 +82,10 @@ Result<Proof> prove(const PlanWorld& world) {
 
 void print_proof(const Proof& proof, int n) {
   print(stdout, "proven: {} cases, {} steps (counts 0 to {}, 1 to 7 tiles, 2 and 3 slots, in and out of place)\n",
-             proof.cases, proof.steps, 7 * n + 3);
+        proof.cases, proof.steps, 7 * n + 3);
   print(stdout, "{} lanes of a rank must progress at once; packets: {}; posted puts: {}; equal bits on all ranks: {}\n",
-             proof.resident, proof.packets ? "yes" : "no", proof.posted ? "yes" : "no (it reads peers' memory)",
-             proof.equal_bits ? "yes" : "no");
+        proof.resident, proof.packets ? "yes" : "no", proof.posted ? "yes" : "no (it reads peers' memory)",
+        proof.equal_bits ? "yes" : "no");
   print(stdout, "per link, elements for a count of {}, data signals, credit signals:\n", proof.count);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to) {
@@ -106,12 +106,12 @@ std::string json_string(std::string_view text) {
 
 void print_json(const Plan& plan, const Proof* proof) {
   const PlanHeader& h = plan.header;
-  print(
-      stdout, "{{\"collective\": {}, \"algorithm\": {}, \"world\": {}, \"rank\": {}, \"root\": {}, \"channels\": {}, "
-      "\"pieces\": {}, "
-      "\"work_entries\": {}, \"lanes\": [",
-      json_string(to_string(h.collective)), json_string(plan.algorithm()), h.world, h.rank, h.root, h.channels,
-      h.pieces, h.work_entries);
+  print(stdout,
+        "{{\"collective\": {}, \"algorithm\": {}, \"world\": {}, \"rank\": {}, \"root\": {}, \"channels\": {}, "
+        "\"pieces\": {}, "
+        "\"work_entries\": {}, \"lanes\": [",
+        json_string(to_string(h.collective)), json_string(plan.algorithm()), h.world, h.rank, h.root, h.channels,
+        h.pieces, h.work_entries);
   const PlanView view = plan.view();
   for (std::size_t l = 0; l < plan.lanes.size(); ++l) {
     const LaneProgram& lane = plan.lanes[l];
@@ -122,18 +122,18 @@ void print_json(const Plan& plan, const Proof* proof) {
   }
   print(stdout, "]");
   if (proof != nullptr) {
-    print(
-        stdout, ", \"proof\": {{\"cases\": {}, \"steps\": {}, \"resident\": {}, \"packets\": {}, \"posted\": {}, "
-        "\"equal_bits\": {}, "
-        "\"count\": {}, \"links\": [",
-        proof->cases, proof->steps, proof->resident, proof->packets, proof->posted, proof->equal_bits, proof->count);
+    print(stdout,
+          ", \"proof\": {{\"cases\": {}, \"steps\": {}, \"resident\": {}, \"packets\": {}, \"posted\": {}, "
+          "\"equal_bits\": {}, "
+          "\"count\": {}, \"links\": [",
+          proof->cases, proof->steps, proof->resident, proof->packets, proof->posted, proof->equal_bits, proof->count);
     bool first = true;
     for (int from = 0; from < h.world; ++from)
       for (int to = 0; to < h.world; ++to) {
         const LinkUse& use = proof->links[static_cast<std::size_t>(from * h.world + to)];
         if (use.elements == 0 && use.data_signals == 0 && use.credit_signals == 0) continue;
         print(stdout, "{}{{\"from\": {}, \"to\": {}, \"elements\": {}, \"data_signals\": {}, \"credit_signals\": {}}}",
-                   first ? "" : ", ", from, to, use.elements, use.data_signals, use.credit_signals);
+              first ? "" : ", ", from, to, use.elements, use.data_signals, use.credit_signals);
         first = false;
       }
     print(stdout, "]}}");
@@ -163,7 +163,7 @@ int plan_main(int argc, char** argv) {
   app.add_option("--ranks", args.world, "world size")->check(CLI::Range(1, 1 << 14));
   app.add_option("--rank", args.rank, "whose plan");
   app.add_option("--root", args.root, "root of a broadcast or reduce; the receiver of what rank 0 sends");
-  app.add_option("--lanes", args.lanes, "lanes, where the algorithm allows a choice")->check(CLI::Range(1, 64));
+  app.add_option("--lanes", args.lanes, "lanes, where the algorithm allows a choice")->check(CLI::Range(1, 8));
   app.add_flag("--check", check, "prove all ranks' plans with the checker");
   app.add_flag("--json", json, "print JSON");
   app.add_flag("--list", list, "list all algorithms");
@@ -173,7 +173,8 @@ int plan_main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 1;
   }
   if (list) {
-    for (const Algorithm& a : algorithms()) print(stdout, "{:15} {:20} {}\n", to_string(a.collective), a.name, a.source);
+    for (const Algorithm& a : algorithms())
+      print(stdout, "{:15} {:20} {}\n", to_string(a.collective), a.name, a.source);
     return 0;
   }
   const Algorithm* algorithm = nullptr;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // communicator.hpp: a group of ranks and what they do together.
 //
-// Every rank calls the same collectives in the same order on a communicator, with the same count, type, operation and root; a
-// difference is found and reported on all of them (Code::kMismatch), never a hang without a word. Buffers are host memory:
-// plain, or from mem_alloc(), which peers reach directly. They may be unaligned; output may be input where said. A count of
-// zero is allowed, with null buffers.
+// Every rank calls the same collectives in the same order on a communicator, with the same count, type, operation and
+// root; a difference is found and reported on all of them (Code::kMismatch). A rank that makes no call at all, or waits
+// in a send or receive that nobody answers, is waited for: after HOCKET_WARN_AFTER the others say for whom,
+// HOCKET_TIMEOUT makes it an error. Buffers are host memory: plain, or from mem_alloc(), which peers reach directly.
+// They may be unaligned; output may be input where said. A count of zero is allowed, with null buffers.
 //
-// Threads: a communicator may be called from any thread; calls on one communicator run one after the other in the order in
-// which they came. Different communicators are independent. A blocking call runs on the caller's thread.
-// Errors: Code::kInvalidArgument and kUnsupported lose nothing. kPeerLost, kTimeout, kMismatch and kAborted end the
+// Threads: a communicator may be called from any thread; calls on one communicator run one after the other in the order
+// in which they came. Different communicators are independent. A blocking call runs on the caller's thread. Errors:
+// Code::kInvalidArgument and kUnsupported lose nothing. kPeerLost, kTimeout, kMismatch and kAborted end the
 // communicator on every rank: each later call returns the same error; shrink() makes a new one of the survivors.
 // Next stop: core/communicator.cpp.
 #pragma once
@@ -38,8 +39,8 @@ class Engine;
 /// concatenation by rank in `all` (mine.size() * size bytes). Called a few times from the thread that creates.
 using Exchange = std::function<Status(std::span<const std::byte> mine, std::span<std::byte> all)>;
 
-/// An ordered queue of work on the host. Calls given a stream return at once and run in order on the engine's progress thread;
-/// different streams progress side by side. Copyable handle; any thread.
+/// An ordered queue of work on the host. Calls given a stream return at once and run in order on the engine's progress
+/// thread; different streams progress side by side. Copyable handle; any thread.
 class Stream {
  public:
   Stream();
@@ -66,15 +67,16 @@ class PendingCommunicator;
 /// What one rank holds of a communicator. Movable; the destructor finalizes without waiting for anybody.
 class Communicator {
  public:
-  /// Blocks until all `size` ranks have come. All pass the same size, each its own rank, and an exchange between exactly these
-  /// ranks. Errors name the rank and host that is missing or differs.
+  /// Blocks until all `size` ranks have come. All pass the same size, each its own rank, and an exchange between
+  /// exactly these ranks. Errors name the rank and host that is missing or differs.
   static Result<Communicator> create(Rank rank, int size, Exchange exchange, const Settings& settings = {},
                                      std::shared_ptr<Engine> engine = nullptr);
   /// The same, returning at once; see PendingCommunicator.
   static PendingCommunicator create_pending(Rank rank, int size, Exchange exchange, const Settings& settings = {},
                                             std::shared_ptr<Engine> engine = nullptr);
-  /// Rank and size from whoever started this program: `hocket run` (HOCKET_RANK, HOCKET_SIZE and an inherited descriptor). A
-  /// program that nobody started is a world of one. May be called more than once; every rank must call it equally often.
+  /// Rank and size from whoever started this program: `hocket run` (HOCKET_RANK, HOCKET_SIZE and an inherited
+  /// descriptor). A program that nobody started is a world of one. May be called more than once; every rank must call
+  /// it equally often.
   static Result<Communicator> from_environment();
   static Result<Communicator> from_environment(const Settings& settings, std::shared_ptr<Engine> engine = nullptr);
 
@@ -86,8 +88,8 @@ class Communicator {
   int size() const noexcept;
   const Settings& settings() const noexcept;
 
-  // Blocking collectives, untyped. Counts are elements; a null pointer is allowed with count 0. Buffers must not overlap, but
-  // for "in place", which means exactly the address given.
+  // Blocking collectives, untyped. Counts are elements; a null pointer is allowed with count 0. Buffers must not
+  // overlap, but for "in place", which means exactly the address given.
 
   /// input, output: count elements; in place: output == input.
   Status all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
@@ -95,7 +97,8 @@ class Communicator {
   Status all_gather(const void* input, void* output, std::size_t count, DataType type);
   /// input: size * count elements; output: count, the reduced chunk `rank`; in place: output == input + rank * count.
   Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
-  /// input, output: size * count elements; chunk p of input goes to rank p, chunk p of output came from it. Not in place.
+  /// input, output: size * count elements; chunk p of input goes to rank p, chunk p of output came from it. Not in
+  /// place.
   Status all_to_all(const void* input, void* output, std::size_t count, DataType type);
   /// input is read on root only; output on all ranks; in place: output == input.
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root);
@@ -103,18 +106,20 @@ class Communicator {
   Status reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root);
   /// Nobody returns before everybody has come.
   Status barrier();
-  /// Returns when `to` has taken the data. Counts and types of the two sides must be equal. Messages of one pair keep order.
+  /// Returns when `to` has taken the data. Counts and types of the two sides must be equal. Messages of one pair keep
+  /// order.
   Status send(const void* input, std::size_t count, DataType type, Rank to);
   Status receive(void* output, std::size_t count, DataType type, Rank from);
 
-  // The same on a stream: they return when queued. Buffers must stay until the stream got there. What goes wrong later is
-  // returned by Stream::synchronize() and shown by async_error().
+  // The same on a stream: they return when queued. Buffers must stay until the stream got there. What goes wrong later
+  // is returned by Stream::synchronize() and shown by async_error().
   Status all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream);
   Status all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream);
   Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream);
   Status all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream);
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream);
-  Status reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root, Stream& stream);
+  Status reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root,
+                Stream& stream);
   Status barrier(Stream& stream);
   Status send(const void* input, std::size_t count, DataType type, Rank to, Stream& stream);
   Status receive(void* output, std::size_t count, DataType type, Rank from, Stream& stream);
@@ -141,31 +146,35 @@ class Communicator {
   template <class T>
   Status receive(std::span<T> output, Rank from);
 
-  // Memory that the other ranks of this communicator reach directly. Collective: all ranks pass the same bytes, and get memory
-  // of their own that is zero. When input and output of a call lie in it on all ranks, calls move data without staging; a rank
-  // that passes other memory in such a call is a mismatch.
+  // Memory that the other ranks of this communicator reach directly. Collective: all ranks pass the same bytes, and get
+  // memory of their own that is zero. When input and output of a call lie in it on all ranks, calls move data without
+  // staging; a rank that passes other memory in such a call is a mismatch.
   Result<void*> mem_alloc(std::size_t bytes);
   /// Collective; every rank passes what its mem_alloc of the same call returned.
   Status mem_free(void* memory);
 
-  /// Collective: ranks with equal color form a communicator, ordered by key, then rank. Negative color: none (an empty result).
+  /// Collective: ranks with equal color form a communicator, ordered by key, then rank. Negative color: none (an empty
+  /// result).
   Result<Communicator> split(int color, int key);
   /// A new communicator of the ranks that are not in `excluded`, in their order. Called by exactly those ranks; after a
-  /// failure, too: ranks known to be lost are excluded as well, and ranks that do not come within `patience` become lost.
-  /// The excluded can no longer touch what the survivors use. This communicator is aborted by it.
-  /// If a rank that may still run maps mem_alloc memory of this communicator, the call is refused with the reason, unless
+  /// failure, too: ranks known to be lost are excluded as well, and ranks that do not come within `patience` become
+  /// lost. The excluded can no longer touch what the survivors use. This communicator is aborted by it. If a rank that
+  /// may still run maps mem_alloc memory of this communicator, the call is refused with the reason, unless
   /// Settings::fence_excluded allows that its process is killed.
-  Result<Communicator> shrink(std::span<const Rank> excluded = {}, std::chrono::milliseconds patience = std::chrono::seconds(5));
+  Result<Communicator> shrink(std::span<const Rank> excluded = {},
+                              std::chrono::milliseconds patience = std::chrono::seconds(5));
 
   /// Ends the communicator on all ranks at once, from any thread; running calls return kAborted with this reason.
   void abort(std::string_view reason = {});
-  /// Waits for queued work; collective only in that a rank's own work must have ended. The object is unusable afterwards.
+  /// Waits for queued work; collective only in that a rank's own work must have ended. The object is unusable
+  /// afterwards.
   Status finalize();
-  /// The error that ended the communicator, as soon as it is known here, also outside of calls; else ok. Any thread; cheap.
+  /// The error that ended the communicator, as soon as it is known here, also outside of calls; else ok. Any thread;
+  /// cheap.
   Status async_error() const;
 
-  /// What a call would do: algorithm, protocol, lanes, tile, transport per peer, number of roundings of an element, and why
-  /// what ranks before it in the table was not taken. Text for people.
+  /// What a call would do: algorithm, protocol, lanes, tile, transport per peer, number of roundings of an element, and
+  /// why what ranks before it in the table was not taken. Text for people.
   std::string explain(Collective collective, std::size_t count, DataType type, ReduceOp op = ReduceOp::kSum) const;
   /// How the ranks reach each other and how long each phase of the creation took. Text for people.
   std::string describe() const;
@@ -216,14 +225,16 @@ Status Communicator::all_reduce(std::span<T> buffer, ReduceOp op) {
 template <class T>
 Status Communicator::all_gather(std::span<const T> input, std::span<T> output) {
   const std::size_t n = static_cast<std::size_t>(size());
-  if (output.size() != input.size() * n) return detail::unequal_spans("all_gather output", input.size() * n, output.size());
+  if (output.size() != input.size() * n)
+    return detail::unequal_spans("all_gather output", input.size() * n, output.size());
   return all_gather(input.data(), output.data(), input.size(), data_type_of<T>());
 }
 
 template <class T>
 Status Communicator::reduce_scatter(std::span<const T> input, std::span<T> output, ReduceOp op) {
   const std::size_t n = static_cast<std::size_t>(size());
-  if (input.size() != output.size() * n) return detail::unequal_spans("reduce_scatter input", output.size() * n, input.size());
+  if (input.size() != output.size() * n)
+    return detail::unequal_spans("reduce_scatter input", output.size() * n, input.size());
   return reduce_scatter(input.data(), output.data(), output.size(), data_type_of<T>(), op);
 }
 
@@ -231,7 +242,8 @@ template <class T>
 Status Communicator::all_to_all(std::span<const T> input, std::span<T> output) {
   const std::size_t n = static_cast<std::size_t>(size());
   if (input.size() != output.size()) return detail::unequal_spans("all_to_all output", input.size(), output.size());
-  if (input.size() % n != 0) return detail::unequal_spans("all_to_all input (a multiple of the size)", input.size() / n * n, input.size());
+  if (input.size() % n != 0)
+    return detail::unequal_spans("all_to_all input (a multiple of the size)", input.size() / n * n, input.size());
   return all_to_all(input.data(), output.data(), input.size() / n, data_type_of<T>());
 }
 
@@ -242,7 +254,8 @@ Status Communicator::broadcast(std::span<T> buffer, Rank root) {
 
 template <class T>
 Status Communicator::reduce(std::span<const T> input, std::span<T> output, Rank root, ReduceOp op) {
-  if (rank() == root && input.size() != output.size()) return detail::unequal_spans("reduce output", input.size(), output.size());
+  if (rank() == root && input.size() != output.size())
+    return detail::unequal_spans("reduce output", input.size(), output.size());
   return reduce(input.data(), output.data(), input.size(), data_type_of<T>(), op, root);
 }
 
@@ -256,4 +269,4 @@ Status Communicator::receive(std::span<T> output, Rank from) {
   return receive(output.data(), output.size(), data_type_of<T>(), from);
 }
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

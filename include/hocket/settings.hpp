@@ -21,8 +21,8 @@ namespace [[gnu::visibility("default")]] hocket {
 /// "tree;broadcast:chain,ring" chain and ring for broadcast and tree for the rest, empty all. Collectives are named
 /// all_reduce or allreduce; upper and lower case are the same.
 ///
-/// Of these, algo, proto, tile_bytes, slot_bytes, slots and lanes must be equal on all ranks of a communicator;
-/// creating one with different values fails on every rank, with both values in the error.
+/// Of these, algo, proto, transport, tile_bytes, slot_bytes, slots, lanes and flight_recorder_entries must be equal on
+/// all ranks of a communicator; creating one with different values fails on every rank, with both values in the error.
 struct Settings {
   /// HOCKET_ALGO: list of algorithms that may be chosen. Default: empty, all of them.
   std::string algo;
@@ -53,12 +53,12 @@ struct Settings {
   /// Default: 128K.
   std::size_t slot_bytes = std::size_t{128} << 10;
 
-  /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; a power of two from 2 to 64. 0
-  /// takes more the fewer ranks there are (16 for two, 8 up to four, else 4): a ring of slots that is larger than one
+  /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; a power of two from 2 to 64.
+  /// 0 takes more the fewer ranks there are (16 for two, 8 up to four, else 4): a ring of slots that is larger than one
   /// core's cache moves faster between cores. Default: 0.
   int slots = 0;
 
-  /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 128. 0 leaves
+  /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 8. 0 leaves
   /// it to the choice. Default: 0.
   int lanes = 0;
 
@@ -90,4 +90,4 @@ struct Settings {
   static Result<Settings> from_environment();
 };
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

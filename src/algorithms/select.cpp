@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// select.cpp: the tables and the cost model behind choose(). Next stop: algorithms/ring.cpp and its sisters.
 #include "algorithms/select.hpp"
 
 #include <algorithm>
@@ -9,9 +10,9 @@
 namespace hocket {
 namespace {
 
-// Host protocols by bytes of a transfer: one line carries 48 bytes beside its counter, which saves a line up to a kibibyte;
-// from there on one counter for all is cheapest. Packets, which must be looked at line by line, have not paid on a host that
-// keeps stores in order: they are taken where HOCKET_PROTO asks for them. A packet slot holds 64 lines.
+// Host protocols by bytes of a transfer: one line carries 48 bytes beside its counter, which saves a line up to a
+// kibibyte; from there on one counter for all is cheapest. Packets, which must be looked at line by line, have not paid
+// on a host that keeps stores in order: they are taken where HOCKET_PROTO asks for them. A packet slot holds 64 lines.
 constexpr std::uint64_t kFirstLineTile = 1024, kMaxPacketTile = 48 + 64 * 56;
 constexpr std::uint64_t kTileBytes = 64 << 10;
 
@@ -26,21 +27,15 @@ struct Row {
   std::string_view algorithm;
 };
 
-// Ranks of one host that store into each other's memory. Measured by `hocket perf --compare` on a 2-core virtual machine
-// (bench/results); what is not measured there follows the same reasons: one exchange for small, each byte once for large.
+// Ranks of one host that store into each other's memory. Measured by `hocket perf --compare` on a 2-core virtual
+// machine; what is not measured there follows the same reasons: one exchange for small, each byte once for large.
 constexpr Row kDirectRows[] = {
-    {Collective::kAllReduce, 2, kAnyBytes, "one_shot"},
-    {Collective::kAllReduce, 4, 16 << 10, "one_shot"},
-    {Collective::kAllReduce, 16, 4 << 10, "one_shot"},
-    {Collective::kAllReduce, 64, 1 << 10, "one_shot"},
-    {Collective::kAllReduce, 64, kAnyBytes, "two_shot"},
-    {Collective::kAllGather, 64, kAnyBytes, "direct"},
-    {Collective::kReduceScatter, 64, kAnyBytes, "direct"},
-    {Collective::kAllToAll, kAnySize, kAnyBytes, "direct"},
-    {Collective::kBroadcast, 8, kAnyBytes, "direct"},
-    {Collective::kBroadcast, kAnySize, 64 << 10, "tree"},
-    {Collective::kBroadcast, kAnySize, kAnyBytes, "chain"},
-    {Collective::kReduce, 16, kAnyBytes, "one_shot"},
+    {Collective::kAllReduce, 2, kAnyBytes, "one_shot"},     {Collective::kAllReduce, 4, 16 << 10, "one_shot"},
+    {Collective::kAllReduce, 16, 4 << 10, "one_shot"},      {Collective::kAllReduce, 64, 1 << 10, "one_shot"},
+    {Collective::kAllReduce, 64, kAnyBytes, "two_shot"},    {Collective::kAllGather, 64, kAnyBytes, "direct"},
+    {Collective::kReduceScatter, 64, kAnyBytes, "direct"},  {Collective::kAllToAll, kAnySize, kAnyBytes, "direct"},
+    {Collective::kBroadcast, 8, kAnyBytes, "direct"},       {Collective::kBroadcast, kAnySize, 64 << 10, "tree"},
+    {Collective::kBroadcast, kAnySize, kAnyBytes, "chain"}, {Collective::kReduce, 16, kAnyBytes, "one_shot"},
     {Collective::kReduce, kAnySize, kAnyBytes, "tree"},
 };
 
@@ -50,7 +45,8 @@ double cost(std::string_view name, Collective collective, const World& world, do
   const double hop = world.hop_seconds > 0 ? world.hop_seconds : 1e-6;
   const double per_byte = world.seconds_per_byte > 0 ? world.seconds_per_byte : 1e-10;
   const double log_n = std::ceil(std::log2(std::max(2.0, n)));
-  const bool chunked = collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
+  const bool chunked =
+      collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
   const double total = chunked ? bytes * n : bytes;
   const double scatter = (n - 1) / n * total * per_byte;
   if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * hop + scatter);
@@ -63,7 +59,8 @@ double cost(std::string_view name, Collective collective, const World& world, do
   return hop;
 }
 
-std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric, const World& world) {
+std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric,
+                                            const World& world) {
   std::vector<const Algorithm*> list;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == collective) list.push_back(&algorithm);
@@ -78,23 +75,27 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
     }
     return cost(a.name, collective, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
   };
-  std::stable_sort(list.begin(), list.end(), [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
   return list;
 }
 
 /// Empty: it fits.
 std::string why_not(const Algorithm& a, bool symmetric, const World& world) {
-  if (!world.algorithms.allows(a.collective, a.name)) return format("HOCKET_ALGO={} rules it out", world.algorithms.text());
+  if (!world.algorithms.allows(a.collective, a.name))
+    return format("HOCKET_ALGO={} rules it out", world.algorithms.text());
   if (a.max_world != 0 && world.size > a.max_world) return format("it is for up to {} ranks", a.max_world);
   if (a.zero_copy && !symmetric) return "the buffers are not mem_alloc memory";
   if ((a.zero_copy || a.boards) && !world.direct) return "not all ranks can load each other's memory";
+  if ((a.zero_copy || a.boards) && !world.protocols.allows(a.collective, "bulk"))
+    return format("it moves data in bulk, which HOCKET_PROTO={} rules out", world.protocols.text());
   return {};
 }
 
 Protocol protocol_for(Collective collective, std::uint64_t tile, bool mailbox_only, const World& world, bool* none) {
   // What travels under one signal; the limits are where one protocol overtakes the next on the host.
-  const Protocol order[] = {tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk, Protocol::kBulk, Protocol::kFirstLine,
-                            Protocol::kPacket};
+  const Protocol order[] = {tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk, Protocol::kBulk,
+                            Protocol::kFirstLine, Protocol::kPacket};
   for (const Protocol protocol : order) {
     if (!world.protocols.allows(collective, to_string(protocol))) continue;
     if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile)) continue;
@@ -134,15 +135,17 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
     if (rejected != nullptr) rejected->push_back({algorithm->name, std::move(reason)});
   }
   if (choice.algorithm == nullptr)
-    return error(Code::kUnsupported, "no algorithm is left for {} with {} ranks ({})", to_string(collective), world.size, reasons);
+    return error(Code::kUnsupported, "no algorithm is left for {} with {} ranks ({})", to_string(collective),
+                 world.size, reasons);
 
-  // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below that a
-  // transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
+  // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below
+  // that a transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
   const Algorithm& a = *choice.algorithm;
   const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board";
-  const std::uint64_t chunk = collective == Collective::kAllReduce && cut_even
-                                  ? (bytes + static_cast<std::uint64_t>(world.size) - 1) / static_cast<std::uint64_t>(world.size)
-                                  : bytes;
+  const std::uint64_t chunk =
+      collective == Collective::kAllReduce && cut_even
+          ? (bytes + static_cast<std::uint64_t>(world.size) - 1) / static_cast<std::uint64_t>(world.size)
+          : bytes;
   const std::uint64_t pieces = a.name == "two_shot_board" ? static_cast<std::uint64_t>(world.size) : 1;
   const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
   std::uint64_t tile = world.tile_bytes != 0 ? world.tile_bytes : kTileBytes;
@@ -150,12 +153,14 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
   choice.tile_bytes = std::max<std::uint64_t>(tile / 16 * 16, 16);
   choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
   choice.lanes = a.many_lanes ? std::clamp(world.lanes, 1, 8) : 1;
-  choice.stream_output = bytes * static_cast<std::uint64_t>(cut_even || collective == Collective::kAllReduce ? 2 : world.size) *
-                             static_cast<std::uint64_t>(world.size) >
-                         world.cache_bytes;
+  choice.stream_output =
+      bytes * static_cast<std::uint64_t>(cut_even || collective == Collective::kAllReduce ? 2 : world.size) *
+          static_cast<std::uint64_t>(world.size) >
+      world.cache_bytes;
 
   // Where packets are all that is allowed, tiles must fit their slots.
-  if (world.direct && !world.protocols.allows(collective, "bulk") && !world.protocols.allows(collective, "first_line")) {
+  if (world.direct && !world.protocols.allows(collective, "bulk") &&
+      !world.protocols.allows(collective, "first_line")) {
     choice.tile_bytes = std::min<std::uint64_t>(choice.tile_bytes, kMaxPacketTile / 16 * 16);
     choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
   }

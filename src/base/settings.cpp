@@ -137,8 +137,8 @@ constexpr Variable kVariables[] = {
        return parse_in_range(text, 0, 64, s.slots) && s.slots != 1 && (s.slots & (s.slots - 1)) == 0;
      },
      [](const Settings& s) { return format("{}", s.slots); }},
-    {"HOCKET_LANES", "lanes", true, "a number from 0 (chosen for each call) to 128",
-     [](std::string_view text, Settings& s) { return parse_in_range(text, 0, 128, s.lanes); },
+    {"HOCKET_LANES", "lanes", true, "a number from 0 (chosen for each call) to 8",
+     [](std::string_view text, Settings& s) { return parse_in_range(text, 0, 8, s.lanes); },
      [](const Settings& s) { return format("{}", s.lanes); }},
     {"HOCKET_SPIN", "spin", false, "auto, or microseconds from 0 to 1000000",
      [](std::string_view text, Settings& s) {
@@ -161,7 +161,7 @@ constexpr Variable kVariables[] = {
        return false;
      },
      [](const Settings& s) { return s.log ? std::string(to_string(*s.log)) : std::string(); }},
-    {"HOCKET_FLIGHT_RECORDER", "flight_recorder_entries", false, "a number of entries from 16 to 1048576",
+    {"HOCKET_FLIGHT_RECORDER", "flight_recorder_entries", true, "a number of entries from 16 to 1048576",
      [](std::string_view text, Settings& s) {
        return parse_in_range<std::size_t>(text, 16, 1'048'576, s.flight_recorder_entries);
      },
@@ -273,8 +273,8 @@ std::string describe_difference(const Settings& a, const Settings& b, std::strin
     if (!variable.must_agree) continue;
     const std::string of_a = variable.print(a), of_b = variable.print(b);
     if (of_a == of_b) continue;
-    text += format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name,
-                        of_a, here, of_b, there);
+    text += format("{}{} ({}) is '{}' {} and '{}' {}", text.empty() ? "" : "; ", variable.field, variable.name, of_a,
+                   here, of_b, there);
   }
   return text;
 }
@@ -309,8 +309,7 @@ std::string describe_changes(const Settings& settings) {
   std::string text;
   for (const Variable& variable : kVariables) {
     const std::string value = variable.print(settings);
-    if (value != variable.print(defaults))
-      text += format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
+    if (value != variable.print(defaults)) text += format("{}{}={}", text.empty() ? "" : " ", variable.name, value);
   }
   return text;
 }

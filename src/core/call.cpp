@@ -14,7 +14,9 @@ constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
   return h ^ (h >> 32);
 }
 
-std::uint8_t index_of(const Algorithm* algorithm) { return static_cast<std::uint8_t>(algorithm - algorithms().data()); }
+std::uint8_t index_of(const Algorithm* algorithm) {
+  return static_cast<std::uint8_t>(algorithm - algorithms().data());
+}
 
 bool reduces(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
@@ -36,11 +38,10 @@ std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const Wo
     from = static_cast<std::uint64_t>(static_cast<std::int64_t>(key.root));
   }
   std::uint64_t h = 0x686f636b6574;
-  for (const std::uint64_t v :
-       {static_cast<std::uint64_t>(collective), key.count, static_cast<std::uint64_t>(key.type),
-        reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, from, to, algorithm,
-        static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes), choice.tile_bytes,
-        static_cast<std::uint64_t>(choice.tiles_per_round), world.slots, static_cast<std::uint64_t>(key.symmetric)})
+  for (const std::uint64_t v : {static_cast<std::uint64_t>(collective), key.count, static_cast<std::uint64_t>(key.type),
+                                reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, from, to, algorithm,
+                                static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes),
+                                choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round), world.slots})
     h = mix(h, v);
   return h == 0 ? 1 : h;
 }
@@ -105,7 +106,8 @@ void write_record(CallRecord* ring, std::uint64_t records, std::uint64_t number,
 void end_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, CallState state) {
   CallRecord& r = ring[number % records];
   const std::uint64_t what = r.what.load(std::memory_order_relaxed);
-  r.what.store((what & ~(std::uint64_t{0xff} << 24)) | (static_cast<std::uint64_t>(state) << 24), std::memory_order_release);
+  r.what.store((what & ~(std::uint64_t{0xff} << 24)) | (static_cast<std::uint64_t>(state) << 24),
+               std::memory_order_release);
 }
 
 std::string to_text(const RecordedCall& call) {
@@ -120,7 +122,8 @@ std::string to_text(const RecordedCall& call) {
   }
   text += format(" of {} {}", call.count, to_string(call.type));
   if (reduces(call.collective)) text += format(", {}", to_string(call.op));
-  return text + format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
+  return text +
+         format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
 }
 
 }  // namespace hocket

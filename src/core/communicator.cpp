@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/communicator.cpp: the public calls. Each one checks its arguments, takes its turn on the communicator, gets the call made
-// ready (core/prepare.cpp) and runs it (core/run.cpp), or queues it on a stream (core/stream.cpp).
+// core/communicator.cpp: the public calls. Each one checks its arguments, takes its turn on the communicator, gets the
+// call made ready (core/prepare.cpp) and runs it (core/run.cpp), or queues it on a stream (core/stream.cpp). Next stop:
+// core/prepare.cpp, then algorithms/select.cpp.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <thread>
 
-#include "core/communicator_state.hpp"
-#include "core/launch.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
+#include "core/launch.hpp"
 #include "core/stream.hpp"
 
 namespace hocket {
@@ -20,23 +21,27 @@ struct Arguments {
   CallKey key;
   const void* input = nullptr;
   void* output = nullptr;
-  std::uint64_t input_chunks = 0;      ///< buffer sizes in counts
+  std::uint64_t input_chunks = 0;  ///< buffer sizes in counts
   std::uint64_t output_chunks = 0;
-  std::int64_t in_place_chunk = -1;    ///< input may be output + this * count; -1: never in place
-  std::int64_t in_place_output = -1;   ///< output may be input + this * count
+  std::int64_t in_place_chunk = -1;   ///< input may be output + this * count; -1: never in place
+  std::int64_t in_place_output = -1;  ///< output may be input + this * count
 };
 
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
-std::size_t element(const Arguments& a) { return size_of(a.key.type); }
+std::size_t element(const Arguments& a) {
+  return size_of(a.key.type);
+}
 
 Status check(const CommunicatorState* s, const Arguments& a) {
   const std::string_view name = to_string(a.key.collective);
   if (s == nullptr) return error(Code::kInvalidArgument, "{} on a communicator that was moved from or is empty", name);
   if (s->engine->forked())
-    return error(Code::kUnsupported, "{} in a forked child: the communicator belongs to its parent, which may go on", name);
+    return error(Code::kUnsupported, "{} in a forked child: the communicator belongs to its parent, which may go on",
+                 name);
   if (s->finalized.load(std::memory_order_relaxed)) return error(Code::kInvalidArgument, "{} after finalize", name);
-  if (element(a) == 0) return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
+  if (element(a) == 0)
+    return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
   if (static_cast<int>(a.key.op) >= kReduceOpCount)
     return error(Code::kInvalidArgument, "{}: {} is no reduction", name, static_cast<int>(a.key.op));
   const bool rooted = a.key.collective == Collective::kBroadcast || a.key.collective == Collective::kReduce ||
@@ -46,7 +51,8 @@ Status check(const CommunicatorState* s, const Arguments& a) {
   if ((a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive) && a.key.root == s->rank)
     return error(Code::kInvalidArgument, "{}: rank {} is this rank itself", name, a.key.root);
   if (a.key.count > kMostElements / static_cast<std::uint64_t>(s->size))
-    return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, a.key.count, s->size);
+    return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, a.key.count,
+                 s->size);
   if (a.key.count == 0) return {};
   if (a.input_chunks != 0 && a.input == nullptr) return error(Code::kInvalidArgument, "{}: input is null", name);
   if (a.output_chunks != 0 && a.output == nullptr) return error(Code::kInvalidArgument, "{}: output is null", name);
@@ -56,7 +62,8 @@ Status check(const CommunicatorState* s, const Arguments& a) {
   if (in + a.input_chunks * chunk <= out || out + a.output_chunks * chunk <= in) return {};
   if (a.in_place_chunk >= 0 && in == out + static_cast<std::uint64_t>(a.in_place_chunk) * chunk) return {};
   if (a.in_place_output >= 0 && out == in + static_cast<std::uint64_t>(a.in_place_output) * chunk) return {};
-  return error(Code::kInvalidArgument, "{}: input and output overlap, and this is not in place as {} has it", name, name);
+  return error(Code::kInvalidArgument, "{}: input and output overlap, and this is not in place as {} has it", name,
+               name);
 }
 
 Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& a, Stream* stream) {
@@ -65,13 +72,14 @@ Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& 
   const std::uint64_t chunk = a.key.count * element(a);
   const std::size_t input_bytes = a.input_chunks * chunk, output_bytes = a.output_chunks * chunk;
   if (stream != nullptr) {
-    if (!stream->state()) return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(a.key.collective));
+    if (!stream->state())
+      return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(a.key.collective));
     return enqueue(stream->state(), {state, a.key, a.input, a.output, input_bytes, output_bytes, 0});
   }
   const std::uint64_t ticket = s.turnstile.take();
   if (!s.turnstile.is_next(ticket)) s.turnstile.wait(ticket);
   CallKey key = a.key;
-  if (s.had_symmetric.load(std::memory_order_relaxed) && a.key.count != 0)
+  if (s.had_symmetric.load(std::memory_order_relaxed))
     key.symmetric = s.is_symmetric(a.input, input_bytes, a.output, output_bytes);
   Status status;
   if (auto ready = s.prepare(key); ready.ok()) [[likely]] {
@@ -114,8 +122,12 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
-Rank Communicator::rank() const noexcept { return state_ ? state_->rank : -1; }
-int Communicator::size() const noexcept { return state_ ? state_->size : 0; }
+Rank Communicator::rank() const noexcept {
+  return state_ ? state_->rank : -1;
+}
+int Communicator::size() const noexcept {
+  return state_ ? state_->size : 0;
+}
 
 const Settings& Communicator::settings() const noexcept {
   static const Settings* const none = new Settings();
@@ -150,7 +162,8 @@ Status Communicator::receive(void* output, std::size_t count, DataType type, Ran
   return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, nullptr);
 }
 
-Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream) {
+Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+                                Stream& stream) {
   return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, &stream);
 }
 Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
@@ -163,7 +176,8 @@ Status Communicator::reduce_scatter(const void* input, void* output, std::size_t
 Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
   return call(state_, Collective::kAllToAll, input, output, count, type, kNoOp, -1, &stream);
 }
-Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream) {
+Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root,
+                               Stream& stream) {
   return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, &stream);
 }
 Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root,
@@ -191,7 +205,8 @@ void Communicator::abort(std::string_view reason) {
 Status Communicator::finalize() {
   if (!state_) return error(Code::kInvalidArgument, "finalize of a communicator that was moved from");
   CommunicatorState& s = *state_;
-  if (s.engine->forked()) return error(Code::kUnsupported, "finalize in a forked child: the communicator belongs to its parent");
+  if (s.engine->forked())
+    return error(Code::kUnsupported, "finalize in a forked child: the communicator belongs to its parent");
   if (s.finalized.exchange(true)) return error(Code::kInvalidArgument, "finalize was called before");
   const std::uint64_t ticket = s.turnstile.take();
   s.turnstile.wait(ticket);
@@ -201,7 +216,8 @@ Status Communicator::finalize() {
 
 Status Communicator::async_error() const {
   if (!state_) return error(Code::kInvalidArgument, "async_error of a communicator that was moved from");
-  if (state_->engine->forked()) return error(Code::kUnsupported, "the communicator belongs to the parent of this forked child");
+  if (state_->engine->forked())
+    return error(Code::kUnsupported, "the communicator belongs to the parent of this forked child");
   return state_->check_ended() ? state_->end_error() : Status();
 }
 
@@ -214,11 +230,12 @@ CommunicatorState::~CommunicatorState() {
   if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
   Arena& arena = engine->arena();
   if (!channels) {
-    if (block_offset != 0) arena.release(block_offset);
+    // It came to nothing. A peer that got further may write to a block that it was told of.
+    if (block_offset != 0) exposed ? arena.abandon(block_offset) : arena.release(block_offset);
     return;
   }
-  // Who leaves after an error tells it first, also one that it was told: whoever told it may not have come to all others yet, and
-  // they would see only that this rank has left.
+  // Who leaves after an error tells it first, also one that it was told: whoever told it may not have come to all
+  // others yet, and they would see only that this rank has left.
   if (ended.load(std::memory_order_acquire)) tell_peers();
   for (auto& entry : arena.header().blocks) {
     std::uint64_t mine = block_offset;
@@ -228,17 +245,19 @@ CommunicatorState::~CommunicatorState() {
   grave.block_offset = block_offset;
   grave.layout = layout;
   for (const Member& member : members) grave.tokens.push_back(member.address.token);
-  {
-    const std::lock_guard lock(end_mutex);
-    grave.gone = dead;
+  grave.gone.resize(members.size());
+  if (shrunk.load(std::memory_order_relaxed)) {
+    // Slower survivors still read this rank's meeting page; excluded ranks may write at any time.
+    grave.gone = excluded;
+    grave.abandon = true;
   }
   for (const auto& [offset, bytes] : symmetric) grave.symmetric.push_back(offset);
   for (Rank p = 0; p < size; ++p) {
     PeerView& peer = channels->peer(p);
     const std::uint64_t at = layout.error(rank) + offsetof(ErrorRecord, closed);
     if (peer.block != nullptr) {
-      // release: nothing of mine touches the peer's block afterwards, not even its bell, since the block may be gone then; a
-      // rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
+      // release: nothing of mine touches the peer's block afterwards, not even its bell, since the block may be gone
+      // then; a rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
       reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank))->closed.store(1, std::memory_order_release);
     } else if (peer.proxy) {
       const std::uint64_t one = 1;
@@ -250,12 +269,6 @@ CommunicatorState::~CommunicatorState() {
   }
   executor.reset();
   channels.reset();
-  if (shrunk.load(std::memory_order_relaxed)) {
-    // Excluded ranks may write at any time.
-    for (const std::uint64_t offset : grave.symmetric) arena.abandon(offset);
-    arena.abandon(block_offset);
-    return;
-  }
   engine->graveyard().bury(std::move(grave));
   engine->graveyard().sweep(arena);
 }
@@ -307,7 +320,8 @@ PendingCommunicator Communicator::create_pending(Rank rank, int size, Exchange e
   auto flag = os::AbortFlag::create();
   if (!flag.ok()) return PendingCommunicator(nullptr);
   auto state = std::make_shared<PendingCommunicator::State>(std::move(*flag));
-  const auto make = [state, rank, size, exchange = std::move(exchange), settings, engine = std::move(engine)]() mutable {
+  const auto make = [state, rank, size, exchange = std::move(exchange), settings,
+                     engine = std::move(engine)]() mutable {
     CreateArgs args;
     args.rank = rank;
     args.size = size;
@@ -344,7 +358,9 @@ bool PendingCommunicator::ready() const {
 }
 
 Result<Communicator> PendingCommunicator::wait() {
-  if (!state_) return error(Code::kOutOfMemory, "no descriptor for a pending communicator");
+  if (!state_)
+    return error(Code::kInvalidArgument,
+                 "wait on a pending communicator that was moved from or could get no descriptor");
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->done; });
   if (std::exchange(state_->taken, true)) return error(Code::kInvalidArgument, "wait was called before");
@@ -366,6 +382,8 @@ void PendingCommunicator::abort() {
 std::string Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
   if (!state_) return "an empty communicator";
   const CommunicatorState& s = *state_;
+  if (static_cast<int>(collective) >= kCollectiveCount || size_of(type) == 0) return "no such collective or data type";
+  if (count > kMostElements / static_cast<std::uint64_t>(s.size)) return "no communicator has that many elements";
   std::string text;
   std::vector<Rejected> rejected;
   const bool may_be_symmetric = s.had_symmetric.load(std::memory_order_relaxed);
@@ -373,19 +391,20 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   const auto choice = choose(collective, bytes, type, false, s.world, &rejected);
   if (!choice.ok()) return choice.status().to_string();
   const Algorithm& a = *choice->algorithm;
-  text += format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
-                      collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-                              collective == Collective::kReduce
-                          ? format(" ({})", to_string(op))
-                          : "",
-                      s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
+  text +=
+      format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
+             collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+                     collective == Collective::kReduce
+                 ? format(" ({})", to_string(op))
+                 : "",
+             s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
   text += format("  algorithm  {} ({})\n", a.name, a.source);
   text += format("  protocol   {}\n", to_string(choice->protocol));
-  text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes, choice->tile_bytes,
-                      choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
+  text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes,
+                 choice->tile_bytes, choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
   const int roundings = a.roundings(s.size);
   text += format("  roundings  {} of each element{}\n", roundings,
-                      size_of(type) == 2 ? ", each from a 32-bit accumulator" : "");
+                 size_of(type) == 2 && roundings > 0 ? ", each from a 32-bit accumulator" : "");
   text += "  transport  ";
   for (Rank r = 0; r < s.size; ++r) {
     if (r == s.rank) continue;
@@ -412,7 +431,8 @@ std::string Communicator::describe() const {
   text += "\n";
   for (Rank r = 0; r < s.size; ++r) {
     const Member& m = s.members[static_cast<std::size_t>(r)];
-    text += format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
+    text +=
+        format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
     for (const TransportTrial& trial : m.trials)
       if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
     text += "\n";

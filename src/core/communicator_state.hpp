@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "algorithms/select.hpp"
-#include "exec/block.hpp"
 #include "core/call.hpp"
 #include "core/engine.hpp"
 #include "core/progress.hpp"
+#include "exec/block.hpp"
 #include "exec/channels.hpp"
 #include "exec/executor.hpp"
 #include "exec/waiter.hpp"
@@ -36,8 +36,8 @@ namespace hocket {
 struct Member {
   ProcessAddress address;
   std::uint64_t block_offset = 0;
-  int host = 0;                          ///< number of its host, by lowest rank
-  std::vector<TransportTrial> trials;    ///< how this rank came to reach it
+  int host = 0;                        ///< number of its host, by lowest rank
+  std::vector<TransportTrial> trials;  ///< how this rank came to reach it
 };
 
 /// One phase of making a communicator, for describe().
@@ -46,11 +46,14 @@ struct Phase {
   std::int64_t ns = 0;
 };
 
-/// Calls run one after the other, in the order in which they came. A ticket lock whose holder may be a queued stream call.
+/// Calls run one after the other, in the order in which they came. A ticket lock whose holder may be a queued stream
+/// call.
 class Turnstile {
  public:
   std::uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
-  bool is_next(std::uint64_t ticket) const { return serving_.load(std::memory_order_acquire) == ticket; }  // pairs with leave
+  bool is_next(std::uint64_t ticket) const {
+    return serving_.load(std::memory_order_acquire) == ticket;
+  }  // pairs with leave
   /// Sleeps until it is this ticket's turn.
   void wait(std::uint64_t ticket);
   /// The next one's turn. True when somebody may be waiting for it.
@@ -65,7 +68,8 @@ class Turnstile {
 };
 
 struct CommunicatorState {
-  CommunicatorState(std::shared_ptr<EngineCore> engine_, const BlockLayout& layout_) : engine(std::move(engine_)), layout(layout_) {}
+  CommunicatorState(std::shared_ptr<EngineCore> engine_, const BlockLayout& layout_)
+      : engine(std::move(engine_)), layout(layout_) {}
   ~CommunicatorState();
   CommunicatorState(const CommunicatorState&) = delete;
   CommunicatorState& operator=(const CommunicatorState&) = delete;
@@ -81,7 +85,7 @@ struct CommunicatorState {
   std::vector<Member> members;
   World world;
   topo::Domains domains;
-  bool fenced = true;                ///< signals carry a fence of their own (transport/doorbell.hpp)
+  bool fenced = true;  ///< signals carry a fence of their own (transport/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
   std::vector<Phase> phases;
@@ -90,13 +94,12 @@ struct CommunicatorState {
   // The holder of the turnstile's turn owns these.
   Turnstile turnstile;
   std::unique_ptr<Executor> executor;
-  std::uint32_t cpu = 0;             ///< as shown in the block
-  std::uint64_t calls = 0;           ///< collectives started
-  std::uint64_t messages = 0;        ///< sends and receives started
-  std::vector<std::unique_ptr<ReadyCall>> ready;      ///< direct mapped by key
+  std::uint32_t cpu = 0;                          ///< as shown in the block
+  std::uint64_t calls = 0;                        ///< collectives started
+  std::uint64_t messages = 0;                     ///< sends and receives started
+  std::vector<std::unique_ptr<ReadyCall>> ready;  ///< direct mapped by key
   std::map<std::uint64_t, std::unique_ptr<ReadyPlan>> plans;
   std::vector<std::byte> work;
-  std::uint64_t children = 0;        ///< communicators made from this one
 
   // Symmetric memory: offset in the arena -> bytes. Changed under the turn, read under it.
   std::map<std::uint64_t, std::uint64_t> symmetric;
@@ -105,18 +108,21 @@ struct CommunicatorState {
   // How it ended. `ended` is set once, after `end_status` (release).
   mutable std::mutex end_mutex;
   Status end_status;
-  Rank end_rank = -1;                ///< the lost rank, or -1
-  std::vector<bool> lost;            ///< ranks that this communicator goes on without, under end_mutex
-  std::vector<bool> dead;            ///< ranks whose process has ended: they write nowhere any more; under end_mutex
+  Rank end_rank = -1;      ///< the lost rank, or -1
+  std::vector<bool> lost;  ///< ranks that this communicator goes on without, under end_mutex
   std::atomic<bool> ended{false};
   std::atomic<bool> finalized{false};
-  std::atomic<bool> shrunk{false};   ///< shrink took over: what an excluded rank may still write to is given up for good
+  std::vector<bool> excluded;       ///< by shrink, under the turn; empty until then
+  bool exposed = false;             ///< peers may know the block: it cannot simply be used again
+  std::atomic<bool> shrunk{false};  ///< shrink took over: what an excluded rank may still write to is given up for good
   std::atomic<bool> replaced{false};  ///< shrink has made its successor
-  std::uint64_t shrinks = 0;         ///< attempts at that, under the turn
-  bool posted_error_told = false;    ///< under the turn
+  std::uint64_t shrinks = 0;          ///< attempts at that, under the turn
+  bool posted_error_told = false;     ///< under the turn
 
   BlockHeader& block() const { return channels->block(); }
-  CallRecord* records() const { return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.records_at); }
+  CallRecord* records() const {
+    return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.records_at);
+  }
   CallRecord* message_records() const {
     return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.point_to_point_at);
   }
@@ -167,7 +173,8 @@ struct CommunicatorState {
   std::string find_mismatch(const ReadyCall& call, const WaitingOn& waiting);
   /// The text of a mismatch met in a header: both calls, as far as they are known.
   std::string mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash);
-  /// Who is to blame for the wait, in words.
+  /// Who is to blame for the wait, in words. `ranks` gets that rank if its process is stopped, has ended or shows no
+  /// life: not one that only waits or is late.
   std::string suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks = nullptr);
   /// This call as its record would tell it.
   RecordedCall describe(const ReadyCall& call) const;
@@ -188,15 +195,15 @@ class Watch {
  private:
   CommunicatorState& state_;
   ReadyCall* call_ = nullptr;
-  std::int64_t since_ns_ = 0;      ///< 0: not waiting
-  Rank left_ = -1;                 ///< awaited, and seen to have left before the last look at the channels
-  std::int64_t look_ns_ = 0;       ///< next look at call boards
+  std::int64_t since_ns_ = 0;  ///< 0: not waiting
+  Rank left_ = -1;             ///< awaited, and seen to have left before the last look at the channels
+  std::int64_t look_ns_ = 0;   ///< next look at call boards
   std::int64_t warn_ns_ = 0;
   std::int64_t warn_step_ns_ = 0;
   std::int64_t next_ns_ = 0;
 };
 
-/// What members.cpp needs to make a communicator; see Communicator::create.
+/// What membership.cpp needs to make a communicator; see Communicator::create.
 struct CreateArgs {
   Rank rank = 0;
   int size = 1;

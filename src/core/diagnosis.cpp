@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/diagnosis.cpp: what is wrong when a call does not get on.
 //
-// Mismatch: the header of a transfer carries the hash of the sender's call, so a difference is seen on arrival; a rank that
-// waits reads the call board of the peer it waits for at its own call number. docs/design.md, "Mismatch", says why no
-// difference can stay unseen.
-// Who is to blame: the rank that this one waits for may itself only wait; the chain is followed to its end.
+// Mismatch: the header of a transfer carries the hash of the sender's call, so a difference is seen on arrival; a rank
+// that waits reads the call board of the peer it waits for at its own call number. docs/design.md, "Mismatch", says why
+// no difference can stay unseen. Who is to blame: the rank that this one waits for may itself only wait; the chain is
+// followed to its end.
 #include <algorithm>
 
-#include "core/communicator_state.hpp"
 #include "base/os/process.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket {
 namespace {
 
-bool is_message(Collective collective) { return collective == Collective::kSend || collective == Collective::kReceive; }
+bool is_message(Collective collective) {
+  return collective == Collective::kSend || collective == Collective::kReceive;
+}
 
 /// A blocked rank renews its heartbeat four times a second; this much later it does not run.
 constexpr std::int64_t kStale = 1'500'000'000;
@@ -68,8 +70,8 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
       }
     }
   }
-  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)), name_of(peer),
-                     theirs);
+  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
+                name_of(peer), theirs);
 }
 
 std::string CommunicatorState::find_mismatch(const ReadyCall& call, const WaitingOn& waiting) {
@@ -80,12 +82,14 @@ std::string CommunicatorState::find_mismatch(const ReadyCall& call, const Waitin
   if (!read_record(ring, layout.records, calls - 1, &theirs)) return {};  // late, or long past
   if (theirs.hash == call.bound.hash) return {};
   return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
-                     name_of(waiting.peer), to_text(theirs));
+                name_of(waiting.peer), to_text(theirs));
 }
 
 std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks) {
   const bool message = is_message(call.key.collective);
-  const std::string what = waiting.op == StepOp::kWaitData ? "data" : waiting.op == StepOp::kWaitCredit ? "credit" : "progress";
+  const std::string what = waiting.op == StepOp::kWaitData     ? "data"
+                           : waiting.op == StepOp::kWaitCredit ? "credit"
+                                                               : "progress";
   if (waiting.peer < 0) return "waiting for its own puts to complete";
   const std::string text = format("waiting for {} on channel {}: ", what, waiting.channel);
   std::vector<bool> seen(static_cast<std::size_t>(size));
@@ -93,8 +97,8 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
   Rank at = waiting.peer;
   const std::int64_t now = os::now_ns();
   for (;;) {
-    const auto blame = [&](const std::string& why) {
-      if (ranks != nullptr) ranks->push_back(at);
+    const auto blame = [&](const std::string& why, bool gone = false) {
+      if (ranks != nullptr && gone) ranks->push_back(at);
       return text + format("{} {}", name_of(at), why);
     };
     if (seen[static_cast<std::size_t>(at)]) return blame("and others wait for each other in a circle");
@@ -102,29 +106,33 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
     const ProcessAddress& address = members[static_cast<std::size_t>(at)].address;
     const std::string trouble = process_trouble(address);
     const std::byte* base = channels->peer(at).block;
-    if (base == nullptr) return blame(trouble.empty() ? "has not answered" : "does not move: " + trouble);
+    if (base == nullptr)
+      return blame(trouble.empty() ? "has not answered" : "does not move: " + trouble, !trouble.empty());
     const LiveState& live = channels->peer(at).block_header()->live;
     const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
     const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
     const std::uint64_t waits = live.waiting.load(std::memory_order_acquire);
     if (!message && entered < calls) {
-      std::string why = completed == 0 && entered == 0 ? "has not made any call yet"
-                                                       : format("has not entered this call; its last is #{}", entered - 1);
+      std::string why = completed == 0 && entered == 0
+                            ? "has not made any call yet"
+                            : format("has not entered this call; its last is #{}", entered - 1);
       if (entered > completed) {
         RecordedCall r;
-        if (read_record(records_of(at, false), layout.records, entered - 1, &r)) why = format("is still in {}", to_text(r));
+        if (read_record(records_of(at, false), layout.records, entered - 1, &r))
+          why = format("is still in {}", to_text(r));
       } else if (live.point_to_point.load(std::memory_order_acquire) >
                  live.point_to_point_completed.load(std::memory_order_acquire)) {
         why += ", it is in a send or receive";
       }
       if (!trouble.empty()) why += "; " + trouble;
-      if (entered == completed || waits == 0 || !trouble.empty()) return blame(why);
+      if (entered == completed || waits == 0 || !trouble.empty()) return blame(why, !trouble.empty());
       // In an earlier call and waiting there: the chain goes on.
     }
-    if (!trouble.empty()) return blame("does not move: " + trouble);
+    if (!trouble.empty()) return blame("does not move: " + trouble, true);
     if (!message && completed >= calls) return blame("has ended this call already");
     if (waits == 0) return blame(message ? "has not made the matching call" : "is in this call but does not move");
-    if (now - live.heartbeat.load(std::memory_order_acquire) > kStale) return blame("does not run: no sign of life while it waits");
+    if (now - live.heartbeat.load(std::memory_order_acquire) > kStale)
+      return blame("does not run: no sign of life while it waits", true);
     const int kind = static_cast<int>(waits >> 56);
     const int channel = static_cast<int>((waits >> 40) & 0xffff);
     const auto next = static_cast<Rank>(waits & 0xffffffffu);
@@ -136,7 +144,8 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
       const auto* lines = reinterpret_cast<const DataLine*>(base + layout.data(channel, next));
       have = lines[(need - 1) & (layout.slots - 1)].count.load(std::memory_order_acquire);
     } else {
-      have = reinterpret_cast<const CreditLine*>(base + layout.credit(channel, next))->count.load(std::memory_order_acquire);
+      have = reinterpret_cast<const CreditLine*>(base + layout.credit(channel, next))
+                 ->count.load(std::memory_order_acquire);
     }
     if (have >= need && next != rank) return blame("has what it waits for but does not go on");
     if (next == rank) return blame("waits for this rank: the calls of these two ranks do not match");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/failure.cpp: how a communicator ends: an error found here, told to all ranks, or learned from one of them.
 //
-// Who finds an error writes it into every peer's block (a record of the finder's own there, so nobody has to be alive to make
-// room), raises the block's flag and rings. Waits look at the flag; async_error() looks at it between calls. The first error
-// that a rank learns is the one it keeps.
+// Who finds an error writes it into every peer's block (a record of the finder's own there, so nobody has to be alive
+// to make room), raises the block's flag and rings. Waits look at the flag; async_error() looks at it between calls.
+// The first error that a rank learns is the one it keeps.
 #include <cstring>
 
-#include "core/communicator_state.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket {
 namespace {
@@ -72,7 +72,8 @@ void CommunicatorState::tell_peers() {
 void CommunicatorState::tell_posted_peers() {
   if (posted_error_told || channels->proxies().empty()) return;
   posted_error_told = true;
-  // The record is sent from this rank's own block, where fail() put it, or where it is put now for errors that were learned.
+  // The record is sent from this rank's own block, where fail() put it, or where it is put now for errors that were
+  // learned.
   auto& record = *reinterpret_cast<ErrorRecord*>(engine->arena().base() + block_offset + layout.error(rank));
   const std::uint64_t one = 1;
   for (PeerView& peer : channels->peers()) {
@@ -106,7 +107,8 @@ bool CommunicatorState::check_ended() {
     if (record.lost_rank >= 0 && record.lost_rank < size) lost[static_cast<std::size_t>(record.lost_rank)] = true;
     if (ended.load(std::memory_order_relaxed)) continue;
     const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
-    end_status = Status(told_code(record.code), p == rank ? std::string(text) : format("{} [told by rank {}]", text, p));
+    end_status =
+        Status(told_code(record.code), p == rank ? std::string(text) : format("{} [told by rank {}]", text, p));
     end_rank = record.lost_rank;
     ended.store(true, std::memory_order_release);
   }
@@ -124,15 +126,15 @@ Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& w
   std::string where = format("{}; rank {} met this in {}", status.text(), rank, to_text(describe(call)));
   if (waiting.peer >= 0)
     where += format(", waiting for {} from {} on channel {}", waiting.op == StepOp::kWaitData ? "data" : "credit",
-                         name_of(waiting.peer), waiting.channel);
+                    name_of(waiting.peer), waiting.channel);
   return Status(status.code(), std::move(where));
 }
 
 Status CommunicatorState::end_error_before(const CallKey& key) const {
   const bool message = key.collective == Collective::kSend || key.collective == Collective::kReceive;
   const Status status = end_error();
-  return Status(status.code(), format("{}; rank {} met this before {} #{}", status.text(), rank, to_string(key.collective),
-                                      message ? messages : calls));
+  return Status(status.code(), format("{}; rank {} met this before {} #{}", status.text(), rank,
+                                      to_string(key.collective), message ? messages : calls));
 }
 
 bool CommunicatorState::has_left(Rank peer) const {
@@ -144,10 +146,6 @@ bool CommunicatorState::has_left(Rank peer) const {
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {
   for (Rank p = 0; p < size; ++p) {
     if (members[static_cast<std::size_t>(p)].address.token != token) continue;
-    {
-      const std::lock_guard lock(end_mutex);
-      dead[static_cast<std::size_t>(p)] = true;
-    }
     if (has_left(p)) continue;
     fail(Code::kPeerLost, format("{} is lost: {}", name_of(p), why.text()), p);
   }

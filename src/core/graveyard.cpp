@@ -5,11 +5,14 @@ namespace hocket {
 
 void Graveyard::bury(Grave grave) {
   const std::lock_guard lock(mutex_);
+  for (std::size_t r = 0; r < grave.tokens.size(); ++r)
+    if (ended_.contains(grave.tokens[r])) grave.gone[r] = true;
   graves_.push_back(std::move(grave));
 }
 
 void Graveyard::on_loss(const ProcessToken& token) {
   const std::lock_guard lock(mutex_);
+  ended_.insert(token);
   for (Grave& grave : graves_)
     for (std::size_t r = 0; r < grave.tokens.size(); ++r)
       if (grave.tokens[r] == token) grave.gone[r] = true;
@@ -21,10 +24,11 @@ void Graveyard::sweep(Arena& arena) {
     const std::byte* block = arena.base() + grave.block_offset;
     for (std::size_t r = 0; r < grave.gone.size(); ++r) {
       const auto& record = *reinterpret_cast<const ErrorRecord*>(block + grave.layout.error(static_cast<int>(r)));
-      if (!grave.gone[r] && record.closed.load(std::memory_order_acquire) == 0) return false;  // pairs with ~CommunicatorState
+      if (!grave.gone[r] && record.closed.load(std::memory_order_acquire) == 0)
+        return false;  // pairs with ~CommunicatorState
     }
-    for (const std::uint64_t offset : grave.symmetric) arena.release(offset);
-    arena.release(grave.block_offset);
+    for (const std::uint64_t offset : grave.symmetric) grave.abandon ? arena.abandon(offset) : arena.release(offset);
+    grave.abandon ? arena.abandon(grave.block_offset) : arena.release(grave.block_offset);
     return true;
   });
 }

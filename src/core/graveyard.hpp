@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/graveyard.hpp: memory of communicators that ended here while peers may still write a late credit to it.
 //
-// A peer that is done with a block says so in it (ErrorRecord::closed). When all have, or are known to be dead, the block's
-// addresses can be used again. An excluded rank never says so: its communicator's addresses are given up for good.
+// A peer that is done with a block says so in it (ErrorRecord::closed). When all have, or are known to be dead, the
+// block's addresses can be used again. An excluded rank never says so: its communicator's addresses are given up for
+// good.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <vector>
 
-#include "transport/arena.hpp"
 #include "exec/block.hpp"
+#include "transport/arena.hpp"
 
 namespace hocket {
 
@@ -20,9 +22,10 @@ class Graveyard {
   struct Grave {
     std::uint64_t block_offset = 0;
     BlockLayout layout{1, 2, 4096, 16};
-    std::vector<ProcessToken> tokens;          ///< by rank
-    std::vector<bool> gone;                    ///< ranks that will never write again
-    std::vector<std::uint64_t> symmetric;      ///< mem_alloc ranges that were not freed
+    std::vector<ProcessToken> tokens;  ///< by rank
+    std::vector<bool> gone;  ///< ranks that are not waited for: they were excluded, or their process has ended
+    bool abandon = false;    ///< excluded ranks may write at any time: never use the addresses again
+    std::vector<std::uint64_t> symmetric;  ///< mem_alloc ranges that were not freed
   };
 
   void bury(Grave grave);
@@ -35,6 +38,7 @@ class Graveyard {
  private:
   mutable std::mutex mutex_;
   std::vector<Grave> graves_;
+  std::set<ProcessToken> ended_;  ///< processes that have ended, also those that did so before a burial
 };
 
 }  // namespace hocket

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/membership.cpp: how ranks become a communicator: create, split, shrink.
 //
-// Three all-gathers, by whatever exchange the caller has: cards (who I am, what I was told to use), outcomes (whom I reach),
-// places (where I run). After each, every rank looks at all entries in the same order and so comes to the same conclusion:
-// an error on one rank is the error of all.
+// Three all-gathers, by whatever exchange the caller has: cards (who I am, what I was told to use), outcomes (whom I
+// reach), places (where I run). After each, every rank looks at all entries in the same order and so comes to the same
+// conclusion: an error on one rank is the error of all.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include <cstring>
 #include <thread>
 
-#include "core/communicator_state.hpp"
 #include "base/log.hpp"
-#include "base/os/random.hpp"
-#include "core/progress.hpp"
 #include "base/os/membarrier.hpp"
+#include "base/os/random.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
+#include "core/progress.hpp"
 #include "topo/cost.hpp"
 #include "topo/domains.hpp"
 
@@ -32,27 +32,27 @@ struct Card {
   std::uint32_t version = kCardVersion;
   std::int32_t rank = 0;
   std::int32_t size = 0;
-  std::uint32_t code = 0;          ///< not 0: this rank could not even begin
+  std::uint32_t code = 0;  ///< not 0: this rank could not even begin
   std::uint64_t block_offset = 0;
-  std::uint64_t id = 0;            ///< rank 0's becomes the communicator's
+  std::uint64_t id = 0;  ///< rank 0's becomes the communicator's
   std::uint64_t settings_digest = 0;
-  std::uint64_t algorithms = 0;    ///< how many there are, as a cheap check of equal builds
+  std::uint64_t algorithms = 0;  ///< how many there are, as a cheap check of equal builds
   ProcessAddress address;
   char settings[768] = {};
-  char transports[128] = {};       ///< HOCKET_TRANSPORT: with other lists one rank would wait for what another rules out
+  char transports[128] = {};  ///< HOCKET_TRANSPORT: with other lists one rank would wait for what another rules out
   char text[256] = {};
   std::uint8_t cpus[kMaskBytes] = {};  ///< CPUs that the process may use, one bit each
   double quota = 0;
-  std::uint64_t membarrier = 0;    ///< this process can make sleepers' bells seen (exec/waiter.hpp)
+  std::uint64_t membarrier = 0;  ///< this process can make sleepers' bells seen (exec/waiter.hpp)
 };
 
 struct Outcome {
   std::uint32_t code = 0;
-  std::uint32_t direct = 0;            ///< all peers' memory can be loaded and stored
-  std::uint64_t cache_bytes = 0;       ///< leaders: the host's last-level cache
-  double hop_seconds = 0;              ///< leaders: cost of a message between two ranks of the host, from its graph
+  std::uint32_t direct = 0;       ///< all peers' memory can be loaded and stored
+  std::uint64_t cache_bytes = 0;  ///< leaders: the host's last-level cache
+  double hop_seconds = 0;         ///< leaders: cost of a message between two ranks of the host, from its graph
   double bytes_per_second = 0;
-  std::uint64_t graph_offset = 0;      ///< leaders: the host's graph as bytes in my arena
+  std::uint64_t graph_offset = 0;  ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
   char text[512] = {};
 };
@@ -119,13 +119,14 @@ Status check_cards(const std::vector<Card>& cards, Rank rank) {
     const Card& c = cards[r];
     const std::string_view host = get_text(c.address.host_name);
     if (c.magic != kCardMagic || c.version != kCardVersion || c.algorithms != mine.algorithms)
-      return error(Code::kMismatch, "rank {} on {} runs another version of hocket than rank {} (card {:x} version {})", r, host,
-                   rank, c.magic, c.version);
+      return error(Code::kMismatch, "rank {} on {} runs another version of hocket than rank {} (card {:x} version {})",
+                   r, host, rank, c.magic, c.version);
     if (c.rank != static_cast<std::int32_t>(r))
-      return error(Code::kInvalidArgument, "the exchange put rank {} at place {}: ranks must be passed as they are", c.rank, r);
+      return error(Code::kInvalidArgument, "the exchange put rank {} at place {}: ranks must be passed as they are",
+                   c.rank, r);
     if (c.size != static_cast<std::int32_t>(cards.size()))
-      return error(Code::kMismatch, "rank {} on {} wants a communicator of {} ranks, rank {} one of {}", r, host, c.size, rank,
-                   cards.size());
+      return error(Code::kMismatch, "rank {} on {} wants a communicator of {} ranks, rank {} one of {}", r, host,
+                   c.size, rank, cards.size());
     if (c.code != 0) return error(card_code(c.code), "rank {} on {}: {}", r, host, get_text(c.text));
     if (c.address.magic != kAddressMagic) return error(Code::kMismatch, "rank {} sent a bad address", r);
   }
@@ -149,10 +150,12 @@ Status add_context(Status status, std::string_view context) {
   return Status(status.code(), format("{}: {}", context, status.text()));
 }
 
-/// All slots that a rank receives on together should not fit the cache of one core (1 MiB and more): lines that the reader's
-/// cache still holds are several times slower to write again than those that have moved on to the shared cache.
+/// All slots that a rank receives on together should not fit the cache of one core (1 MiB and more): lines that the
+/// reader's cache still holds are several times slower to write again than those that have moved on to the shared
+/// cache.
 std::uint64_t slots_for(const Settings& settings, std::size_t ranks) {
-  if (settings.slots >= 2 && (settings.slots & (settings.slots - 1)) == 0) return static_cast<std::uint64_t>(settings.slots);
+  if (settings.slots >= 2 && (settings.slots & (settings.slots - 1)) == 0)
+    return static_cast<std::uint64_t>(settings.slots);
   return ranks <= 2 ? 16 : ranks <= 4 ? 8 : 4;
 }
 
@@ -204,26 +207,29 @@ bool is_crowded(const std::vector<Card>& cards, const std::vector<Member>& membe
 }  // namespace
 
 Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
-  if (args.size < 1) return error(Code::kInvalidArgument, "a communicator of {} ranks: the size must be at least 1", args.size);
+  if (args.size < 1)
+    return error(Code::kInvalidArgument, "a communicator of {} ranks: the size must be at least 1", args.size);
   if (args.rank < 0 || args.rank >= args.size)
     return error(Code::kInvalidArgument, "rank {} of {}: a rank must be from 0 to size - 1", args.rank, args.size);
-  if (!args.exchange && args.size > 1) return error(Code::kInvalidArgument, "no exchange was given for {} ranks", args.size);
+  if (!args.exchange && args.size > 1)
+    return error(Code::kInvalidArgument, "no exchange was given for {} ranks", args.size);
   if (static_cast<std::size_t>(args.size) > MeetingPage::kMaxRanks)
     return error(Code::kUnsupported, "{} ranks: up to {} are supported", args.size, MeetingPage::kMaxRanks);
   if (args.engine->forked())
-    return error(Code::kUnsupported, "a forked child cannot use its parent's hocket: exec, or fork before the first call");
+    return error(Code::kUnsupported,
+                 "a forked child cannot use its parent's hocket: exec, or fork before the first call");
   EngineCore& engine = *args.engine;
   engine.graveyard().sweep(engine.arena());
 
   const auto n = static_cast<std::size_t>(args.size);
-  const BlockLayout layout(n, slots_for(args.settings, n), args.settings.slot_bytes, args.settings.flight_recorder_entries);
+  const BlockLayout layout(n, slots_for(args.settings, n), args.settings.slot_bytes,
+                           args.settings.flight_recorder_entries);
   auto state = std::make_shared<CommunicatorState>(args.engine, layout);
   Stopwatch watch(state->phases);
   state->settings = args.settings;
   state->rank = args.rank;
   state->size = args.size;
   state->lost.resize(n);
-  state->dead.resize(n);
   state->members.resize(n);
 
   // My block. What goes wrong from here on is told to the others, who would wait for me in vain.
@@ -248,7 +254,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       state->block_offset = *offset;
       mine = arena.commit(*offset, layout.packets_at);
     } else {
-      mine = offset.status();
+      mine = error(offset.status().code(),
+                   "a rank of {} needs {} MiB of addresses for its slots (HOCKET_SLOTS={}, HOCKET_SLOT_BYTES={}): {}",
+                   n, layout.bytes >> 20, layout.slots, layout.slot_bytes, offset.status().text());
     }
   }
   fill_card(card, args);
@@ -309,9 +317,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     auto endpoint = engine.connect(member.address, allowed, limits, &member.trials);
     if (!endpoint.ok()) {
       if (reached.ok())
-        reached = Status(endpoint.status().code(), format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r,
-                                                             member.address.pid, get_text(member.address.host_name),
-                                                             endpoint.status().text()));
+        reached = Status(endpoint.status().code(),
+                         format("rank {} cannot reach rank {} (pid {} on {}): {}", args.rank, r, member.address.pid,
+                                get_text(member.address.host_name), endpoint.status().text()));
       continue;
     }
     PeerView& view = peers[r];
@@ -361,6 +369,15 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     outcome.code = static_cast<std::uint32_t>(reached.code());
     put_text(outcome.text, reached.text());
   }
+  state->exposed = n > 1;
+  // Shown only until the others have read it, whatever happens.
+  struct ShownGraph {
+    Arena& arena;
+    std::uint64_t& offset;
+    ~ShownGraph() {
+      if (offset != 0) arena.release(offset);
+    }
+  } shown_graph{arena, graph_offset};
   std::vector<Outcome> outcomes(n);
   if (n == 1) {
     outcomes[0] = outcome;
@@ -368,10 +385,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     HOCKET_TRY(add_context(exchange_all(args.exchange, outcome, &outcomes), "exchanging outcomes"));
   }
   for (std::size_t r = 0; r < n; ++r)
-    if (outcomes[r].code != 0) {
-      if (graph_offset != 0) arena.release(graph_offset);
-      return error(card_code(outcomes[r].code), "{}", get_text(outcomes[r].text));
-    }
+    if (outcomes[r].code != 0) return error(card_code(outcomes[r].code), "{}", get_text(outcomes[r].text));
 
   // What all ranks may base a choice on.
   World& world = state->world;
@@ -390,13 +404,15 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       if (outcomes[r].hop_seconds > 0) world.hop_seconds = std::max(world.hop_seconds, outcomes[r].hop_seconds);
       if (outcomes[r].bytes_per_second > 0)
         world.seconds_per_byte = std::max(world.seconds_per_byte, 1 / outcomes[r].bytes_per_second);
-      if (outcomes[r].cache_bytes != 0) cache = cache == 0 ? outcomes[r].cache_bytes : std::min(cache, outcomes[r].cache_bytes);
+      if (outcomes[r].cache_bytes != 0)
+        cache = cache == 0 ? outcomes[r].cache_bytes : std::min(cache, outcomes[r].cache_bytes);
     }
     world.crowded |= is_crowded(cards, state->members, r);
   }
   if (cache != 0) world.cache_bytes = cache;
   // A fence at each signal, or one at each sleep: the latter where ranks seldom sleep and all of the host can.
-  state->fenced = world.crowded || !std::all_of(cards.begin(), cards.end(), [](const Card& c) { return c.membarrier != 0; });
+  state->fenced =
+      world.crowded || !std::all_of(cards.begin(), cards.end(), [](const Card& c) { return c.membarrier != 0; });
   state->wait_policy.fenced = state->fenced;
   state->wait_policy.crowded = is_crowded(cards, state->members, static_cast<std::size_t>(args.rank));
   if (args.settings.spin)
@@ -408,7 +424,8 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     const Outcome& of_leader = outcomes[static_cast<std::size_t>(leader)];
     const PeerView& view = peers[static_cast<std::size_t>(leader)];
     if (of_leader.graph_bytes != 0 && view.arena != nullptr &&
-        of_leader.graph_offset + of_leader.graph_bytes <= state->members[static_cast<std::size_t>(leader)].address.arena_bytes) {
+        of_leader.graph_offset + of_leader.graph_bytes <=
+            state->members[static_cast<std::size_t>(leader)].address.arena_bytes) {
       const auto* bytes = reinterpret_cast<const char*>(view.arena + of_leader.graph_offset);
       if (auto parsed = topo::Graph::from_bytes(std::string(bytes, of_leader.graph_bytes)); parsed.ok()) {
         graph = std::make_shared<const topo::Graph>(std::move(*parsed));
@@ -425,10 +442,8 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   if (n == 1) {
     places[0] = place;
   } else if (Status status = exchange_all(args.exchange, place, &places); !status.ok()) {
-    if (graph_offset != 0) arena.release(graph_offset);
     return add_context(std::move(status), "exchanging places");
   }
-  if (graph_offset != 0) arena.release(graph_offset);
   std::vector<topo::Place> bare(n);
   for (std::size_t r = 0; r < n; ++r) bare[r] = places[r].place;
   state->domains = topo::domains_of(bare);
@@ -449,8 +464,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     if (auto alive = weak.lock()) alive->on_loss(token, why);
   });
   watch.lap("channels");
-  HOCKET_LOG(LogLevel::kInfo, "rank {} of {} is in communicator {:x}: {} hosts, {}{}", state->rank, state->size, state->id,
-             world.hosts, world.direct ? "all memory reachable" : "some peers reached by puts only",
+  HOCKET_LOG(LogLevel::kInfo, "rank {} of {} is in communicator {:x}: {} host{}, {}{}", state->rank, state->size,
+             state->id, world.hosts, world.hosts == 1 ? "" : "s",
+             world.direct ? "all memory reachable" : "some peers reached by puts only",
              world.crowded ? ", more ranks than cores" : "");
   return state;
 }
@@ -468,11 +484,12 @@ Result<Communicator> Communicator::split(int color, int key) {
   if (color >= 0)
     for (Rank r = 0; r < size(); ++r)
       if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
-  std::stable_sort(group.begin(), group.end(),
-                   [&](Rank a, Rank b) { return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key; });
+  std::stable_sort(group.begin(), group.end(), [&](Rank a, Rank b) {
+    return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key;
+  });
 
-  // This communicator's all-gather carries the exchange. Every rank takes part in every exchange, whatever its group does, so
-  // that calls match: those that are not in a group or whose creation failed send empty entries for the rest.
+  // This communicator's all-gather carries the exchange. Every rank takes part in every exchange, whatever its group
+  // does, so that calls match: those that are not in a group or whose creation failed send empty entries for the rest.
   static_assert(sizeof(Card) % 8 == 0 && sizeof(Outcome) % 8 == 0 && sizeof(PlaceCard) % 8 == 0);
   constexpr std::size_t kSizes[] = {sizeof(Card), sizeof(Outcome), sizeof(PlaceCard)};
   std::size_t exchanges = 0;

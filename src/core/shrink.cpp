@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/shrink.cpp: a new communicator of the ranks that are left, also after the old one has failed.
 //
-// The old channels are of no more use then, so survivors meet on pages of their old blocks (MeetingPage). Each writes whom it
-// takes for lost; whoever sees a difference takes the union and writes again; when all agree, each commits, and when all have
-// committed, they exchange what a new communicator needs on the same pages. Nothing that an excluded rank could still write
-// to is used again: the new communicator has new blocks, the old ones are given up for good.
+// The old channels are of no more use then, so survivors meet on pages of their old blocks (MeetingPage). Each writes
+// whom it takes for lost; whoever sees a difference takes the union and writes again; when all agree, each commits, and
+// when all have committed, they exchange what a new communicator needs on the same pages. Nothing that an excluded rank
+// could still write to is used again: the new communicator has new blocks, the old ones are given up for good.
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
-#include "core/communicator_state.hpp"
 #include "base/log.hpp"
 #include "base/os/process.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket {
 namespace {
 
 // A page's round: the attempt (from 1) in the upper half, proposals made in it in the lower, and this bit.
 constexpr std::uint64_t kCommitted = std::uint64_t{1} << 63;
-constexpr std::uint64_t attempt_of(std::uint64_t round) { return (round & ~kCommitted) >> 32; }
+constexpr std::uint64_t attempt_of(std::uint64_t round) {
+  return (round & ~kCommitted) >> 32;
+}
 
 class Meeting {
  public:
@@ -64,7 +66,9 @@ class Meeting {
   std::uint64_t exchanges_ = 0;
 };
 
-void pause_a_moment() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }
+void pause_a_moment() {
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
 
 Status Meeting::agree(std::chrono::milliseconds patience) {
   MeetingPage& own = page(state_.rank);
@@ -86,7 +90,7 @@ Status Meeting::agree(std::chrono::milliseconds patience) {
         continue;
       }
       const std::uint64_t round = page(r).round.load(std::memory_order_acquire);  // pairs with write_proposal
-      if (attempt_of(round) < attempt_of(round_)) {  // not here yet
+      if (attempt_of(round) < attempt_of(round_)) {                               // not here yet
         equal = false;
         missing = r;
         continue;
@@ -95,7 +99,8 @@ Status Meeting::agree(std::chrono::milliseconds patience) {
         return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
       const std::vector<bool> other = proposal(r);
       if (other[static_cast<std::size_t>(state_.rank)])
-        return error(Code::kPeerLost, "{} takes rank {} for lost and goes on without it", state_.name_of(r), state_.rank);
+        return error(Code::kPeerLost, "{} takes rank {} for lost and goes on without it", state_.name_of(r),
+                     state_.rank);
       for (std::size_t i = 0; i < other.size(); ++i)
         if (other[i] && !excluded_[i]) excluded_[i] = changed = true;
       if (other != excluded_) equal = false;
@@ -144,7 +149,8 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
           for (Rank q = 0; q < state_.size && lost < 0; ++q)
             if (state_.lost[static_cast<std::size_t>(q)] && !excluded_[static_cast<std::size_t>(q)]) lost = q;
         }
-        if (lost >= 0) return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(lost));
+        if (lost >= 0)
+          return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(lost));
         if (attempt_of(page(r).round.load(std::memory_order_acquire)) > attempt_of(round_))
           return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
         if (deadline.passed()) return error(Code::kTimeout, "{} did not go on with shrink", state_.name_of(r));
@@ -178,8 +184,10 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
 Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::chrono::milliseconds patience) {
   if (!state_) return error(Code::kInvalidArgument, "shrink of a communicator that was moved from");
   CommunicatorState& s = *state_;
-  if (s.engine->forked()) return error(Code::kUnsupported, "shrink in a forked child of the process that made the communicator");
-  if (s.replaced.load(std::memory_order_acquire)) return error(Code::kInvalidArgument, "this communicator was shrunk already");
+  if (s.engine->forked())
+    return error(Code::kUnsupported, "shrink in a forked child of the process that made the communicator");
+  if (s.replaced.load(std::memory_order_acquire))
+    return error(Code::kInvalidArgument, "this communicator was shrunk already");
   std::vector<bool> out(static_cast<std::size_t>(s.size));
   for (const Rank r : excluded) {
     if (r < 0 || r >= s.size) return error(Code::kInvalidArgument, "shrink excludes rank {} of {}", r, s.size);
@@ -187,7 +195,8 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     out[static_cast<std::size_t>(r)] = true;
   }
   if (!s.world.direct)
-    return error(Code::kUnsupported, "shrink needs memory that all ranks reach; here some peers are reached by puts only");
+    return error(Code::kUnsupported,
+                 "shrink needs memory that all ranks reach; here some peers are reached by puts only");
 
   s.check_ended();
   s.fail(Code::kAborted, format("rank {} shrinks the communicator", s.rank));
@@ -208,9 +217,11 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
   }
   Meeting meeting(s, std::move(out), ++s.shrinks);
   HOCKET_TRY(meeting.agree(patience));
+  s.excluded = meeting.excluded();
   s.shrunk.store(true, std::memory_order_release);
 
-  const os::WaitLimits limits{os::Deadline::after(std::max<std::chrono::nanoseconds>(patience, std::chrono::seconds(5)))};
+  const os::WaitLimits limits{
+      os::Deadline::after(std::max<std::chrono::nanoseconds>(patience, std::chrono::seconds(5)))};
   std::vector<Rank> group;
   for (Rank r = 0; r < s.size; ++r) {
     if (!meeting.excluded()[static_cast<std::size_t>(r)]) {
@@ -218,18 +229,19 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
       continue;
     }
     // An excluded rank that maps mem_alloc memory could still write to it.
-    if (!s.had_symmetric.load(std::memory_order_relaxed)) continue;
+    if (s.symmetric.empty()) continue;
     const ProcessAddress& address = s.members[static_cast<std::size_t>(r)].address;
     const auto stat = os::process_stat(address.pid);
     if (!stat.ok() || stat->dead() || stat->start_time_ticks != address.pid_start_ticks) continue;
     if (address.token == s.engine->address().token)
-      return error(Code::kUnsupported, "rank {} is a thread of this process and may still use mem_alloc memory of this communicator",
-                   r);
-    if (!s.settings.fence_excluded)
       return error(Code::kUnsupported,
-                   "{} is excluded but may still run, and it maps mem_alloc memory of this communicator: end it first, or allow "
-                   "hocket to kill it (HOCKET_FENCE=1)",
-                   s.name_of(r));
+                   "rank {} is a thread of this process and may still use mem_alloc memory of this communicator", r);
+    if (!s.settings.fence_excluded)
+      return error(
+          Code::kUnsupported,
+          "{} is excluded but may still run, and it maps mem_alloc memory of this communicator: end it first, or allow "
+          "hocket to kill it (HOCKET_FENCE=1)",
+          s.name_of(r));
     HOCKET_TRY(s.engine->fence(address.token, limits));
   }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/stream.cpp: calls on a host stream, run in order by the engine's progress thread, which takes turns over all streams.
-// Next stop: exec/executor.cpp.
+// core/stream.cpp: calls on a host stream, run in order by the engine's progress thread, which takes turns over all
+// streams. Next stop: exec/executor.cpp.
 #include "core/stream.hpp"
 
-#include "core/progress.hpp"
 #include "base/status.hpp"
+#include "core/progress.hpp"
 
 namespace hocket {
 
@@ -29,6 +29,7 @@ class StreamTask final : public ProgressTask {
     if (ready_ == nullptr) {
       if (!s.turnstile.is_next(call_.ticket)) return Poll::kIdle;
       if (Status status = start(); !status.ok()) return finish(std::move(status));
+      return Poll::kMoved;  // so that its bell is set before the thread sleeps
     }
     const Progress progress = s.executor->turn();
     if (progress != Progress::kWaiting) return finish(s.end(*ready_, progress));
@@ -46,7 +47,8 @@ class StreamTask final : public ProgressTask {
   }
 
   void set_bell(std::uint32_t state) override {
-    if (has_call_ && ready_ != nullptr) call_.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
+    if (has_call_ && ready_ != nullptr)
+      call_.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
   }
 
  private:
@@ -109,6 +111,7 @@ Status enqueue(const std::shared_ptr<Stream::State>& stream, QueuedCall call) {
     }
     stream->queue.clear();
     stream->running = false;
+    if (stream->error.ok()) stream->error = status;
     stream->idle.notify_all();
   }
   return status;
@@ -123,7 +126,8 @@ Stream& Stream::operator=(Stream&&) noexcept = default;
 
 Status Stream::synchronize() {
   if (!state_) return error(Code::kInvalidArgument, "synchronize of a stream that was moved from");
-  if (state_->fork_mark.forked()) return error(Code::kUnsupported, "synchronize in a forked child: its parent has the stream's thread");
+  if (state_->fork_mark.forked())
+    return error(Code::kUnsupported, "synchronize in a forked child: its parent has the stream's thread");
   std::unique_lock lock(state_->mutex);
   state_->idle.wait(lock, [this] { return !state_->running; });
   return std::exchange(state_->error, Status());

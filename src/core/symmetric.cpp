@@ -2,20 +2,25 @@
 // core/symmetric.cpp: mem_alloc: memory in this process's arena, which every peer has mapped or registered already.
 #include <algorithm>
 
-#include "core/communicator_state.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket {
 namespace {
 
-/// All ranks' success, or the first failing rank's code.
-Status agree(Communicator& comm, const Status& mine) {
-  const std::int64_t code = static_cast<std::int64_t>(mine.code());
-  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
-  HOCKET_TRY(comm.all_gather(&code, all.data(), 1, DataType::kInt64));
+/// All ranks' success and equal sizes, or what the first rank that differs has to say.
+Status agree(Communicator& comm, const Status& mine, std::uint64_t bytes) {
+  const std::uint64_t entry[2] = {static_cast<std::uint64_t>(mine.code()), bytes};
+  std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(comm.size()));
+  HOCKET_TRY(comm.all_gather(entry, all.data(), 2, DataType::kInt64));
   if (!mine.ok()) return mine;
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r] != 0) return error(Code::kOutOfMemory, "mem_alloc failed on rank {}", r);
+  for (std::size_t r = 0; r < all.size() / 2; ++r) {
+    if (all[2 * r] != 0) return error(static_cast<Code>(all[2 * r]), "mem_alloc failed on rank {}", r);
+    if (all[2 * r + 1] != bytes)
+      return error(Code::kInvalidArgument,
+                   "mem_alloc of {} bytes on rank {} and of {} on rank {}: all must ask for the same", bytes,
+                   comm.rank(), all[2 * r + 1], r);
+  }
   return {};
 }
 
@@ -33,23 +38,28 @@ bool CommunicatorState::is_symmetric(const void* input, std::size_t input_bytes,
     --range;
     return offset + bytes <= range->first + range->second;
   };
-  return inside(input, input_bytes) && inside(output, output_bytes);
+  // A buffer that the call does not use on this rank says nothing.
+  if (input_bytes == 0 && output_bytes == 0) return false;
+  return (input_bytes == 0 || inside(input, input_bytes)) && (output_bytes == 0 || inside(output, output_bytes));
 }
 
 Result<void*> Communicator::mem_alloc(std::size_t bytes) {
   if (!state_) return error(Code::kInvalidArgument, "mem_alloc on a communicator that was moved from");
   CommunicatorState& s = *state_;
   Arena& arena = s.engine->arena();
-  const std::uint64_t length = std::max<std::uint64_t>(BlockLayout::page(bytes), 4096);
+  const bool fits = bytes <= arena.bytes();
+  const std::uint64_t length = fits ? std::max<std::uint64_t>(BlockLayout::page(bytes), 4096) : 0;
   std::uint64_t offset = 0;
   Status mine;
-  if (auto reserved = arena.reserve(length, std::uint64_t{2} << 20); reserved.ok()) {
+  if (!fits) {
+    mine = error(Code::kOutOfMemory, "mem_alloc of {} bytes: a process has {} for all", bytes, arena.bytes());
+  } else if (auto reserved = arena.reserve(length, std::uint64_t{2} << 20); reserved.ok()) {
     offset = *reserved;
     mine = arena.commit(offset, length);
   } else {
     mine = reserved.status();
   }
-  if (Status agreed = agree(*this, mine); !agreed.ok()) {
+  if (Status agreed = agree(*this, mine, bytes); !agreed.ok()) {
     if (offset != 0) arena.release(offset);
     return agreed;
   }
@@ -69,7 +79,8 @@ Status Communicator::mem_free(void* memory) {
   s.turnstile.wait(ticket);
   const bool known = memory != nullptr && s.symmetric.contains(offset);
   if (s.turnstile.leave(ticket)) s.engine->progress().wake();
-  if (!known) return error(Code::kInvalidArgument, "mem_free of memory that no mem_alloc of this communicator returned");
+  if (!known)
+    return error(Code::kInvalidArgument, "mem_free of memory that no mem_alloc of this communicator returned");
   // Nobody may still be using it when it goes.
   HOCKET_TRY(barrier());
   const std::uint64_t second = s.turnstile.take();

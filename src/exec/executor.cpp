@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Next stop: exec/step_machine.hpp, the interpreter; exec/host_lane.cpp, its policy.
 #include "exec/executor.hpp"
 
 namespace hocket {
@@ -58,7 +59,8 @@ Progress Executor::turn() {
     }
   }
   if (unfinished_ == 0) {
-    while (drained_ < drains_.size() && policy_.credit_ready(drains_[drained_].channel, drains_[drained_].peer, 0)) ++drained_;
+    while (drained_ < drains_.size() && policy_.credit_ready(drains_[drained_].channel, drains_[drained_].peer, 0))
+      ++drained_;
     if (drained_ == drains_.size()) {
       if (proxies.empty()) [[likely]]
         return Progress::kDone;

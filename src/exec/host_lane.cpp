@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Next stop: transport/shm.cpp for how peers' memory got here; exec/proxy.hpp where it cannot.
 #include "exec/host_lane.hpp"
 
 #include <algorithm>
@@ -73,7 +74,8 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
   const std::uint64_t bell = to.block_offset + offsetof(BlockHeader, doorbell);
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
-    to.proxy->signal(line, sizeof line, to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine), bell);
+    to.proxy->signal(line, sizeof line, to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine),
+                     bell);
   }
   to.proxy->signal(&count, sizeof count,
                    to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
@@ -103,7 +105,8 @@ bool HostLane::drained() {
   return true;
 }
 
-/// A peer's buffer, at the offset that came with its grant: in its newest data line (expose) or its grant line (in advance).
+/// A peer's buffer, at the offset that came with its grant: in its newest data line (expose) or its grant line (in
+/// advance).
 void HostLane::place_granted(const SpanAt& span, std::uint64_t bytes, Place* p) {
   HostEnd& end = at(span.channel, span.peer);
   std::uint64_t offsets[2];
@@ -156,7 +159,10 @@ void HostLane::run_segment(std::uint64_t begin, std::uint64_t bytes, int packet)
   if (source_count_ == 1) {
     const void* from = address(sources_[0]);
     if (destinations == 1) {
-      copy(to[0], from, bytes, destinations_[0].slot ? CopyHint::kSlot : stream ? CopyHint::kStream : CopyHint::kCached);
+      copy(to[0], from, bytes,
+           destinations_[0].slot ? CopyHint::kSlot
+           : stream              ? CopyHint::kStream
+                                 : CopyHint::kCached);
     } else {
       CopyHint hints[kMaxSpans];
       for (std::uint32_t d = 0; d < destinations; ++d)

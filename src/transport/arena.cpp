@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arena.cpp: address space is dealt out first-fit, memory comes by fallocate, so that running out of it is an error here and
-// not a SIGBUS later.
+// arena.cpp: address space is dealt out first-fit, memory comes by fallocate, so that running out of it is an error
+// here and not a SIGBUS later.
 #include "transport/arena.hpp"
 
 #include <sys/mman.h>
@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <new>
+#include <string_view>
 
 #include "base/os/memfd.hpp"
 #include "base/status.hpp"
@@ -19,7 +21,9 @@ namespace {
 constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 30;
 
 // Where the first range may begin.
-std::uint64_t header_bytes() { return os::round_up_to_pages(sizeof(ArenaHeader)); }
+std::uint64_t header_bytes() {
+  return os::round_up_to_pages(sizeof(ArenaHeader));
+}
 
 std::uint64_t limit_of(decltype(RLIMIT_AS) resource) {
   rlimit limit{};
@@ -60,8 +64,8 @@ Result<std::unique_ptr<Arena>> Arena::create(const ProcessToken& token, std::uin
     }
     if (status.code() != Code::kOutOfMemory) return status;
     if (bytes <= least) {
-      return error(Code::kOutOfMemory, "no address space of at least {} bytes for memory that peers can reach: {}{}", least,
-                   status.text(), limits_text());
+      return error(Code::kOutOfMemory, "no address space of at least {} bytes for memory that peers can reach: {}{}",
+                   least, status.text(), limits_text());
     }
   }
   arena->bytes_ = bytes;
@@ -105,11 +109,48 @@ Result<std::uint64_t> Arena::reserve(std::uint64_t bytes, std::uint64_t align) {
       begin = next->first + next->second.bytes;
     }
   }
-  return error(Code::kOutOfMemory,
-               "no {} bytes at a multiple of {} in the {} bytes of address space that peers can reach ({} bytes are free, at "
-               "most {} in one piece){}",
-               bytes, align, bytes_, free, largest, limits_text());
+  return error(
+      Code::kOutOfMemory,
+      "no {} bytes at a multiple of {} in the {} bytes of address space that peers can reach ({} bytes are free, at "
+      "most {} in one piece){}",
+      bytes, align, bytes_, free, largest, limits_text());
 }
+
+namespace {
+
+/// The number after `key` in a small file of the kernel's, in bytes; the largest number if there is none.
+std::uint64_t read_bytes(const char* path, std::string_view key, std::uint64_t unit) {
+  std::FILE* file = std::fopen(path, "re");
+  if (file == nullptr) return ~std::uint64_t{0};
+  char line[256];
+  std::uint64_t bytes = ~std::uint64_t{0};
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    const std::string_view text(line);
+    if (!text.starts_with(key)) continue;
+    unsigned long long number = 0;
+    if (std::sscanf(line + key.size(), "%llu", &number) == 1) bytes = number * unit;
+    break;
+  }
+  std::fclose(file);
+  return bytes;
+}
+
+/// Memory for files is granted beyond what the machine has, and then the kernel kills somebody: large requests are held
+/// against what is left, on the machine and in the process's cgroup (version 2, where it is mounted as its own root).
+Status check_available(std::uint64_t bytes) {
+  constexpr std::uint64_t kLarge = std::uint64_t{16} << 20;
+  if (bytes < kLarge) return {};
+  const std::uint64_t machine = read_bytes("/proc/meminfo", "MemAvailable:", 1024);
+  const std::uint64_t limit = read_bytes("/sys/fs/cgroup/memory.max", "", 1);
+  const std::uint64_t used = read_bytes("/sys/fs/cgroup/memory.current", "", 1);
+  const std::uint64_t group = limit == ~std::uint64_t{0} || used > limit ? limit : limit - used;
+  const std::uint64_t left = std::min(machine, group);
+  if (bytes <= left) return {};
+  return error(Code::kOutOfMemory, "{} MiB are asked for, and {} MiB are left on this machine or in its cgroup",
+               bytes >> 20, left >> 20);
+}
+
+}  // namespace
 
 Status Arena::commit(std::uint64_t offset, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
@@ -126,6 +167,7 @@ Status Arena::commit(std::uint64_t offset, std::uint64_t bytes) {
   auto it = committed.upper_bound(begin);
   if (it != committed.begin() && std::prev(it)->second >= begin) --it;
   if (it != committed.end() && it->first <= begin && it->second >= end) return {};
+  HOCKET_TRY(check_available(end - begin));
   HOCKET_TRY(os::reserve(fd(), begin, end - begin));
   while (it != committed.end() && it->first <= end) {
     begin = std::min(begin, it->first);
@@ -140,8 +182,8 @@ void Arena::release(std::uint64_t offset) {
   const std::scoped_lock lock(mutex_);
   const auto range = ranges_.find(offset);
   if (range == ranges_.end() || range->second.abandoned) return;
-  // The whole range, not only what was committed: a peer may have touched the rest of it. Where the hole cannot be made the
-  // memory would not read as zero again, so its addresses are not given out again.
+  // The whole range, not only what was committed: a peer may have touched the rest of it. Where the hole cannot be made
+  // the memory would not read as zero again, so its addresses are not given out again.
   if (os::punch_hole(fd(), offset, range->second.bytes).ok()) {
     ranges_.erase(range);
   } else {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The last stop: from here on it is the processors' caches.
 #include "transport/shm.hpp"
 
 #include <sys/mman.h>
@@ -50,7 +51,9 @@ Status check_arena_bytes(std::uint64_t bytes) {
   return error(Code::kInvalidArgument, "an arena of {} bytes is not possible", bytes);
 }
 
-std::string process_name(pid_t pid, std::string_view host) { return format("process {} on host {}", pid, printable(host)); }
+std::string process_name(pid_t pid, std::string_view host) {
+  return format("process {} on host {}", pid, printable(host));
+}
 
 ShmEndpoint::~ShmEndpoint() {
   // As in Arena: a child never had this mapping.
@@ -83,7 +86,11 @@ bool ProofWords::Lease::answered_by(const ProcessToken& peer) const noexcept {
 }
 
 ShmHandshake::ShmHandshake(const ShmSelf& self, Role role, int socket, const ProcessToken& to)
-    : self_(self), role_(role), socket_(socket), to_(to), stage_(role == Role::kAcceptor ? Stage::kReceive : Stage::kSend) {
+    : self_(self),
+      role_(role),
+      socket_(socket),
+      to_(to),
+      stage_(role == Role::kAcceptor ? Stage::kReceive : Stage::kSend) {
   if (role == Role::kInitiator) prepare(ShmKind::kHello, {});
 }
 
@@ -99,7 +106,9 @@ Result<ShmHandshake::Step> ShmHandshake::advance() {
         if (!outcome_.ok() || next_ == ShmKind::kFinal) {
           stage_ = Stage::kDone;
         } else {
-          next_ = next_ == ShmKind::kHello ? ShmKind::kReply : next_ == ShmKind::kReply ? ShmKind::kVerdict : ShmKind::kFinal;
+          next_ = next_ == ShmKind::kHello   ? ShmKind::kReply
+                  : next_ == ShmKind::kReply ? ShmKind::kVerdict
+                                             : ShmKind::kFinal;
         }
         break;
       }
@@ -167,7 +176,8 @@ Result<ShmHandshake::Step> ShmHandshake::send_some() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return Step::kWantsWrite;
     } else if (errno == ETOOMANYREFS) {
-      return system_error(Code::kOutOfMemory, errno, "too many descriptors are on their way in Unix sockets (see ulimit -n)");
+      return system_error(Code::kOutOfMemory, errno,
+                          "too many descriptors are on their way in Unix sockets (see ulimit -n)");
     } else if (errno != EINTR) {
       return system_error(Code::kPeerLost, errno, "the peer closed the connection during the handshake");
     }
@@ -213,8 +223,8 @@ Status ShmHandshake::take_message() {
   const ShmMessage& m = message_;
   if (m.magic != kShmMagic) return error(Code::kInvalidArgument, "the peer does not speak hocket's protocol");
   if (m.version != kShmVersion) {
-    return error(Code::kInvalidArgument, "the peer speaks version {} of the protocol, this process version {}", m.version,
-                 kShmVersion);
+    return error(Code::kInvalidArgument, "the peer speaks version {} of the protocol, this process version {}",
+                 m.version, kShmVersion);
   }
   if (m.kind != static_cast<std::uint32_t>(next_)) {
     return error(Code::kInvalidArgument, "the peer sent message {} where {} was due", m.kind,
@@ -222,17 +232,20 @@ Status ShmHandshake::take_message() {
   }
   const bool expected = role_ == Role::kAcceptor ? (!peer_ || m.from == peer_->from) : m.from == to_;
   if (m.to != self_.address.token || !expected || m.from == self_.address.token) {
-    return error(Code::kInvalidArgument, "the peer took this process for another one, or is another one than announced");
+    return error(Code::kInvalidArgument,
+                 "the peer took this process for another one, or is another one than announced");
   }
-  if (m.failed > static_cast<std::uint32_t>(Code::kInternal)) return error(Code::kInvalidArgument, "the peer sent code {}", m.failed);
+  if (m.failed > static_cast<std::uint32_t>(Code::kInternal))
+    return error(Code::kInvalidArgument, "the peer sent code {}", m.failed);
   const bool first = !peer_;
   if (first) {
     peer_ = m;
     to_ = m.from;
   }
   if (m.failed != 0) {
-    outcome_ = Status(static_cast<Code>(m.failed), format("{} says: {}", process_name(peer_->pid, text_of(peer_->host_name)),
-                                                               printable(text_of(m.reason))));
+    outcome_ = Status(
+        static_cast<Code>(m.failed),
+        format("{} says: {}", process_name(peer_->pid, text_of(peer_->host_name)), printable(text_of(m.reason))));
     stage_ = Stage::kDone;
     return {};
   }
@@ -257,7 +270,8 @@ Status ShmHandshake::check_peer_arena() {
   const os::UniqueFd fd = std::move(received_fd_);
   if (!fd) {
     if (fd_truncated_) {
-      return error(Code::kOutOfMemory, "process {} on host {} has no descriptor left for the memory of {} (see ulimit -n)",
+      return error(Code::kOutOfMemory,
+                   "process {} on host {} has no descriptor left for the memory of {} (see ulimit -n)",
                    self_.address.pid, text_of(self_.address.host_name), name);
     }
     return error(Code::kInvalidArgument, "{} sent no memory", name);
@@ -270,7 +284,8 @@ Status ShmHandshake::check_peer_arena() {
       ::madvise(mapping.data(), mapping.bytes(), MADV_DONTDUMP) < 0) {
     return system_error(Code::kSystem, errno, "madvise of the memory of {}", name);
   }
-  // The header was committed by its owner, but the file may come from anybody: a page that cannot be had would be a SIGBUS.
+  // The header was committed by its owner, but the file may come from anybody: a page that cannot be had would be a
+  // SIGBUS.
   HOCKET_TRY(os::reserve(fd.get(), 0, sizeof(ArenaHeader)));
   auto& header = *reinterpret_cast<ArenaHeader*>(mapping.data());
   if (m.proof % 2 != 0 || m.proof + 1 >= header.proofs.size()) {
