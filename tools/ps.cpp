@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tools/ps.cpp: `hocket ps PID`: what the ranks in a process are doing, read from outside, also when it hangs or is stopped.
+// tools/ps.cpp: `hocket ps PID`: what the ranks in a process are doing, read from outside, also when it hangs or is
+// stopped.
 //
 // A process's arena is open as a memfd; its blocks hold the live state and the flight recorder of each rank
-// (src/exec/block.hpp). Nothing is asked of the process: its memory is only read. What is read may be torn or be garbage and is
-// checked before it is used.
+// (src/exec/block.hpp). Nothing is asked of the process: its memory is only read. What is read may be torn or be
+// garbage and is checked before it is used.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,13 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "exec/block.hpp"
-#include "core/call.hpp"
 #include "base/os/clock.hpp"
 #include "base/os/mapping.hpp"
 #include "base/os/process.hpp"
 #include "base/os/unique_fd.hpp"
 #include "base/status.hpp"
+#include "core/call.hpp"
+#include "exec/block.hpp"
 
 namespace hocket {
 namespace {
@@ -44,12 +45,14 @@ Result<std::vector<View>> arenas_of(pid_t pid) {
   while (const dirent* entry = ::readdir(dir)) {
     const std::string path = folder + "/" + entry->d_name;
     char link[256] = {};
-    if (::readlink(path.c_str(), link, sizeof link - 1) <= 0 || std::string_view(link).find("memfd:hocket") == std::string_view::npos)
+    if (::readlink(path.c_str(), link, sizeof link - 1) <= 0 ||
+        std::string_view(link).find("memfd:hocket") == std::string_view::npos)
       continue;
     const os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat file {};
     if (!fd || ::fstat(fd.get(), &file) != 0 || static_cast<std::size_t>(file.st_size) < sizeof(ArenaHeader)) continue;
-    void* base = ::mmap(nullptr, static_cast<std::size_t>(file.st_size), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+    void* base =
+        ::mmap(nullptr, static_cast<std::size_t>(file.st_size), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
     if (base == MAP_FAILED) continue;
     views.push_back({static_cast<const std::byte*>(base), static_cast<std::uint64_t>(file.st_size)});
   }
@@ -70,7 +73,9 @@ void print_ring(const CallRecord* ring, std::uint64_t records, std::uint64_t ent
   for (std::uint64_t number = entered - shown; number < entered; ++number) {
     RecordedCall call;
     if (!read_record(ring, records, number, &call)) continue;
-    const char* state = call.state == CallState::kRunning ? "running" : call.state == CallState::kDone ? "done" : "failed";
+    const char* state = call.state == CallState::kRunning ? "running"
+                        : call.state == CallState::kDone  ? "done"
+                                                          : "failed";
     print(stdout, "    {:8} {}\n", state, to_text(call));
   }
 }
@@ -80,7 +85,8 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
   const std::byte* base = arena.base + offset;
   const auto& header = *reinterpret_cast<const BlockHeader*>(base);
   const bool sane = header.magic == kBlockMagic && header.size > 0 && header.size <= 1 << 20 && header.slots >= 2 &&
-                    header.slots <= 64 && header.slot_bytes <= 4u << 20 && header.records >= 1 && header.records <= 1u << 20;
+                    header.slots <= 64 && header.slot_bytes <= 4u << 20 && header.records >= 1 &&
+                    header.records <= 1u << 20;
   if (!sane) return false;
   const BlockLayout layout(static_cast<std::uint64_t>(header.size), header.slots, header.slot_bytes, header.records);
   if (layout.bytes > arena.bytes - offset) return false;
@@ -88,12 +94,14 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
   const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
   const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
   const std::uint64_t messages = live.point_to_point.load(std::memory_order_acquire);
-  print(stdout, "  rank {} of {}, communicator {:x}: {} calls entered, {} ended{}{}\n", header.rank, header.size, header.communicator,
-        entered, completed, entered > completed ? ", one is running" : ", none is running", waiting_text(live));
+  print(stdout, "  rank {} of {}, communicator {:x}: {} calls entered, {} ended{}{}\n", header.rank, header.size,
+        header.communicator, entered, completed, entered > completed ? ", one is running" : ", none is running",
+        waiting_text(live));
   for (int r = 0; r < header.size; ++r) {
     const auto& record = *reinterpret_cast<const ErrorRecord*>(base + layout.error(r));
     if (record.published.load(std::memory_order_acquire) == 0) continue;
-    print(stdout, "    ended: {} (told by rank {})\n", std::string_view(record.text, ::strnlen(record.text, sizeof record.text)), r);
+    print(stdout, "    ended: {} (told by rank {})\n",
+          std::string_view(record.text, ::strnlen(record.text, sizeof record.text)), r);
     break;
   }
   print_ring(reinterpret_cast<const CallRecord*>(base + layout.records_at), layout.records, entered, last);
@@ -108,11 +116,13 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
     for (int id = 0; id < kChannelIds; ++id) {
       const auto* lines = reinterpret_cast<const DataLine*>(base + layout.data(id, p));
       std::uint64_t arrived = 0;
-      for (std::uint32_t s = 0; s < header.slots; ++s) arrived = std::max(arrived, lines[s].count.load(std::memory_order_acquire));
+      for (std::uint32_t s = 0; s < header.slots; ++s)
+        arrived = std::max(arrived, lines[s].count.load(std::memory_order_acquire));
       const std::uint64_t taken =
           reinterpret_cast<const CreditLine*>(base + layout.credit(id, p))->count.load(std::memory_order_acquire);
       if (arrived != 0 || taken != 0)
-        text += format("{}channel {}: {} transfers arrived, {} of mine taken", text.empty() ? "" : "; ", id, arrived, taken);
+        text += format("{}channel {}: {} transfers arrived, {} of mine taken", text.empty() ? "" : "; ", id, arrived,
+                       taken);
     }
     if (!text.empty()) print(stdout, "    rank {}: {}\n", p, text);
   }
@@ -120,7 +130,9 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
 }
 
 int usage() {
-  print(stderr, "usage: hocket ps PID [--last N]\n  the ranks in process PID: what they do, wait for, and their last N calls (8)\n");
+  print(stderr,
+        "usage: hocket ps PID [--last N]\n  the ranks in process PID: what they do, wait for, and their last N calls "
+        "(8)\n");
   return 2;
 }
 
@@ -132,7 +144,8 @@ int ps_main(int argc, char** argv) {
   int pid = 0;
   std::uint64_t last = 8;
   const auto number = [](std::string_view text, auto* value) {
-    return std::from_chars(text.data(), text.data() + text.size(), *value).ptr == text.data() + text.size() && !text.empty();
+    return std::from_chars(text.data(), text.data() + text.size(), *value).ptr == text.data() + text.size() &&
+           !text.empty();
   };
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];

@@ -18,11 +18,11 @@
 #include <span>
 #include <string_view>
 
-#include "core/launch.hpp"
 #include "base/os/clock.hpp"
 #include "base/os/pidfd.hpp"
 #include "base/os/socket.hpp"
 #include "base/status.hpp"
+#include "core/launch.hpp"
 
 extern char** environ;
 

@@ -46,21 +46,22 @@ std::string conclusions_text(const Graph& graph) {
   const HostCost host = host_cost(graph);
   std::string out = "\nwhat hocket derives\n";
   out += hocket::format("  usable CPUs        {:.4g}\n", host.usable_cpus);
-  out += hocket::format("  L2 tile budget     {} (L2 {} a core, L3 {}{})\n", hocket::topo::bytes_to_text(host.tile_bytes),
+  out +=
+      hocket::format("  L2 tile budget     {} (L2 {} a core, L3 {}{})\n", hocket::topo::bytes_to_text(host.tile_bytes),
                      hocket::topo::bytes_to_text(host.l2_bytes), hocket::topo::bytes_to_text(host.l3_bytes),
                      graph.l2_bytes() > 0 && graph.l3_bytes() > 0 ? "" : "; what is unknown is assumed");
   out += hocket::format("  core to core       {:.0f} ns a cache line ({}; a default, not measured)\n",
-                     host.line_seconds * 1e9,
-                     host.one_l3 ? "all allowed CPUs share one cache" : "allowed CPUs span caches");
+                        host.line_seconds * 1e9,
+                        host.one_l3 ? "all allowed CPUs share one cache" : "allowed CPUs span caches");
   for (const LinkKind kind : kLinkKinds) {
     if (!has_link(graph, kind)) continue;
     const LinkCost cost = link_cost(graph, kind);
     out += hocket::format("  {:<7} link       {:.3g} us + bytes / {:.3g} GB/s ({})\n", to_string(kind),
-                       cost.alpha_seconds * 1e6, cost.beta_bytes_per_second / 1e9, to_string(cost.origin));
+                          cost.alpha_seconds * 1e6, cost.beta_bytes_per_second / 1e9, to_string(cost.origin));
   }
   out += hocket::format("  GPUs, NICs         {}, {}\n", graph.count(NodeKind::kGpu), graph.count(NodeKind::kNic));
   out += hocket::format("  host id            {}\n",
-                     graph.host_id.empty() ? "none" : hocket::topo::json_string(graph.host_id));
+                        graph.host_id.empty() ? "none" : hocket::topo::json_string(graph.host_id));
   out += hocket::format("  topology digest    {:016x}\n", graph.digest());
   return out;
 }
@@ -72,8 +73,8 @@ std::string conclusions_json(const Graph& graph) {
     if (!has_link(graph, kind)) continue;
     const LinkCost cost = link_cost(graph, kind);
     links += hocket::format("{}\"{}\":{{\"alpha_seconds\":{},\"beta_bytes_per_second\":{},\"origin\":\"{}\"}}",
-                         links.empty() ? "" : ",", to_string(kind), cost.alpha_seconds, cost.beta_bytes_per_second,
-                         to_string(cost.origin));
+                            links.empty() ? "" : ",", to_string(kind), cost.alpha_seconds, cost.beta_bytes_per_second,
+                            to_string(cost.origin));
   }
   return hocket::format(
       "{{\"usable_cpus\":{},\"tile_bytes\":{},\"l2_bytes\":{},\"l3_bytes\":{},\"line_seconds\":{},\"one_l3\":{},"

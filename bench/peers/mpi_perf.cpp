@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mpi_perf.cpp: the collectives of an MPI, timed as `hocket perf` times its own: batches of back-to-back calls of about 200 us,
-// the slowest rank's time, the median over batches; results checked. Prints CSV: collective, ranks, bytes, median_us, busbw, wrong.
-// Built and started by bench/peers/compare.
+// mpi_perf.cpp: the collectives of an MPI, timed as `hocket perf` times its own: batches of back-to-back calls of about
+// 200 us, the slowest rank's time, the median over batches; results checked. Prints CSV: collective, ranks, bytes,
+// median_us, busbw, wrong. Built and started by bench/peers/compare.
 #include <mpi.h>
 #include <sched.h>
 
@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
     const bool chunks = c != "all_reduce" && c != "broadcast";
     const std::size_t count = std::max<std::size_t>(1, bytes / 4 / (chunks ? static_cast<std::size_t>(size) : 1));
     const std::size_t whole = count * static_cast<std::size_t>(chunks ? size : 1);
-    std::vector<float> in(whole, static_cast<float>(rank + 1)), out(whole, c == "broadcast" ? (rank == 0 ? 7.0f : 0.0f) : -1.0f);
+    std::vector<float> in(whole, static_cast<float>(rank + 1)),
+        out(whole, c == "broadcast" ? (rank == 0 ? 7.0f : 0.0f) : -1.0f);
     call(c, in.data(), out.data(), static_cast<int>(count));
     const float sum = static_cast<float>(size) * static_cast<float>(size + 1) / 2;
     const float expected = c == "all_reduce" || c == "reduce_scatter" ? sum : c == "broadcast" ? 7 : 1;

@@ -233,8 +233,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!options.collective) {
     std::vector<std::string_view> known;
     for (const PerfCollective* c : perf_collectives()) known.push_back(c->name);
-    return refused(
-        format("unknown collective '{}', the nearest is {}", collective, nearest_name(collective, known)));
+    return refused(format("unknown collective '{}', the nearest is {}", collective, nearest_name(collective, known)));
   }
   for (const auto& [flag, value] : not_offered) {
     if (flag->accepted.empty() || value != flag->accepted) {
@@ -258,9 +257,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   } else if (const auto one = parse_op(op)) {
     options.ops = {*one};
   } else {
-    return refused(
-        format("unknown operation '{}': there are {}{}", op, names("ops"),
-                    lower(op) == "mulsum" ? " (mulsum is not offered: hocket has no premultiplied sum)" : ""));
+    return refused(format("unknown operation '{}': there are {}{}", op, names("ops"),
+                          lower(op) == "mulsum" ? " (mulsum is not offered: hocket has no premultiplied sum)" : ""));
   }
   if (!options.collective->reduces) options.ops = {ReduceOp::kSum};
   // As if the default of the other had been meant to include the one given.

@@ -8,12 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/status.hpp"
 #include "bench/perf/options.hpp"
 #include "bench/perf/report.hpp"
 #include "bench/perf/runner.hpp"
 #include "bench/perf/thread_exchange.hpp"
 #include "core/launch.hpp"
-#include "base/status.hpp"
 #include "tools/run.hpp"
 
 namespace hocket::perf {
@@ -89,8 +89,8 @@ int perf_main(int argc, char** argv, const char* version) {
     const LaunchedRank& me = **launched;
     if (options.ranks && *options.ranks != me.size * options.threads) {
       return complain(format("--ranks {}, but the launcher started {} process{} of {} rank{}: leave --ranks away",
-                                  *options.ranks, me.size, me.size == 1 ? "" : "es", options.threads,
-                                  options.threads == 1 ? "" : "s"));
+                             *options.ranks, me.size, me.size == 1 ? "" : "es", options.threads,
+                             options.threads == 1 ? "" : "s"));
     }
     return run_ranks_here(options, me.rank, me.size, me.exchange, version);
   }

@@ -69,10 +69,9 @@ std::string csv_header() {
 }
 
 std::string csv_line(const Row& row) {
-  return format("{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{}", row.collective, row.type,
-                     row.op, row.ranks, row.transport, row.algo, row.proto, row.bytes, row.count,
-                     row.in_place ? "in" : "out", row.min_us, row.median_us, row.p99_us, row.algbw, row.busbw,
-                     row.wrong ? format("{}", *row.wrong) : "");
+  return format("{},{},{},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{}", row.collective, row.type, row.op,
+                row.ranks, row.transport, row.algo, row.proto, row.bytes, row.count, row.in_place ? "in" : "out",
+                row.min_us, row.median_us, row.p99_us, row.algbw, row.busbw, row.wrong ? format("{}", *row.wrong) : "");
 }
 
 std::string json_object(const Row& row) {
@@ -102,30 +101,30 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
   const Options& o = options_;
   print(stdout, "# hocket {} perf: {}\n", version_, description);
   print(stdout, "# minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: {} validation: {}\n",
-             o.min_bytes, o.max_bytes, o.step_factor > 1 ? o.step_factor : o.step_bytes,
-             o.step_factor > 1 ? "factor" : "bytes", o.warmups ? format("{}", *o.warmups) : "by time",
-             o.iterations ? format("{}", *o.iterations) : "by time",
-             o.calls ? format("{}", *o.calls) : "by time", o.checks);
+        o.min_bytes, o.max_bytes, o.step_factor > 1 ? o.step_factor : o.step_bytes,
+        o.step_factor > 1 ? "factor" : "bytes", o.warmups ? format("{}", *o.warmups) : "by time",
+        o.iterations ? format("{}", *o.iterations) : "by time", o.calls ? format("{}", *o.calls) : "by time", o.checks);
   print(stdout, "# time: median over iterations{}\n#\n# Using ranks\n",
-             o.over_ranks == OverRanks::kMaximum   ? " of the slowest rank's time"
-             : o.over_ranks == OverRanks::kMinimum ? " of the fastest rank's time"
-             : o.over_ranks == OverRanks::kAverage ? " of the ranks' average time"
-                                                   : " of rank 0's time");
+        o.over_ranks == OverRanks::kMaximum   ? " of the slowest rank's time"
+        : o.over_ranks == OverRanks::kMinimum ? " of the fastest rank's time"
+        : o.over_ranks == OverRanks::kAverage ? " of the ranks' average time"
+                                              : " of rank 0's time");
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     print(stdout, "#  Rank {:2} Pid {:6} on {:>10} cpu {}{}\n", r, ranks[r].pid, ranks[r].host, ranks[r].cpu,
-               o.pin ? " (pinned)" : "");
+          o.pin ? " (pinned)" : "");
   }
   print(stdout, "#\n");
   if (o.compare) {
     print(
-        stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:>5}  for each algorithm: time (us), busbw (GB/s), #wrong if any; * is the "
+        stdout,
+        "# {:>10} {:>13} {:>9} {:>7} {:>7} {:>5}  for each algorithm: time (us), busbw (GB/s), #wrong if any; * is the "
         "fastest\n",
         "size", "count", "type", "redop", "root", "place");
   } else {
     const char* columns = "#    time   algbw   busbw #wrong";
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:^32} {:^32}\n", "", "", "", "", "", "out-of-place", "in-place");
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}  algorithm/protocol/transport\n", "size", "count", "type",
-               "redop", "root", columns + 1, columns + 1);
+          "redop", "root", columns + 1, columns + 1);
     const char* units = "    (us)  (GB/s)  (GB/s)       ";
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {} {}\n", "(B)", "(elements)", "", "", "", units, units);
   }
@@ -178,7 +177,7 @@ void Report::compare_lines(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
       if (row.in_place != in_place) continue;
       line += format(" | {}{}/{} {} {:7.2f}", &row == best ? "*" : " ", row.algo, row.proto,
-                          microseconds(row.median_us), row.busbw);
+                     microseconds(row.median_us), row.busbw);
       if (row.wrong.value_or(0) > 0) line += format(" WRONG {}", *row.wrong);
     }
     print(stdout, "{}\n", line);
@@ -202,14 +201,14 @@ void Report::foot() {
   }
   std::string ranks, rows, notes;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    ranks += format("{}{{\"rank\":{},\"host\":{},\"pid\":{},\"cpu\":{}}}", r ? "," : "", r,
-                         json_text(ranks_[r].host), ranks_[r].pid, ranks_[r].cpu);
+    ranks += format("{}{{\"rank\":{},\"host\":{},\"pid\":{},\"cpu\":{}}}", r ? "," : "", r, json_text(ranks_[r].host),
+                    ranks_[r].pid, ranks_[r].cpu);
   }
   for (const Row& row : all_) rows += format("{}\n{}", rows.empty() ? "" : ",", json_object(row));
   for (const std::string& note : notes_) notes += format("{}{}", notes.empty() ? "" : ",", json_text(note));
-  print(
-      stdout, "{{\"version\":{},\"ranks\":[{}],\"notes\":[{}],\"rows\":[{}],\n\"average_busbw_GBps\":{:.9g},\"wrong\":{}}}\n",
-      json_text(version_), ranks, notes, rows, average, options_.checks > 0 ? format("{}", wrong_) : "null");
+  print(stdout,
+        "{{\"version\":{},\"ranks\":[{}],\"notes\":[{}],\"rows\":[{}],\n\"average_busbw_GBps\":{:.9g},\"wrong\":{}}}\n",
+        json_text(version_), ranks, notes, rows, average, options_.checks > 0 ? format("{}", wrong_) : "null");
   std::fflush(stdout);
 }
 

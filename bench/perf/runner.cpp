@@ -11,11 +11,11 @@
 
 #include "algorithms/registry.hpp"
 #include "algorithms/select.hpp"
-#include "bench/perf/values.hpp"
-#include "core/communicator_state.hpp"
 #include "base/os/clock.hpp"
 #include "base/os/mapping.hpp"
 #include "base/status.hpp"
+#include "bench/perf/values.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket::perf {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine.hpp: what the communicators of a process share. Users seldom need it; tests make several to act as several processes.
+// engine.hpp: what the communicators of a process share. Users seldom need it; tests make several to act as several
+// processes.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,8 @@
 
 namespace [[gnu::visibility("default")]] hocket {
 
-/// One per process by default: made on first use, never destroyed at exit. Owns the memory that peers reach, one connection
-/// per peer process and transport, the helper threads and the view of the machine. Any thread.
+/// One per process by default: made on first use, never destroyed at exit. Owns the memory that peers reach, one
+/// connection per peer process and transport, the helper threads and the view of the machine. Any thread.
 class Engine {
  public:
   static Result<std::shared_ptr<Engine>> create(const Settings& settings = {});
@@ -24,4 +25,4 @@ class Engine {
   Engine() = default;
 };
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

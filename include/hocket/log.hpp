@@ -39,4 +39,4 @@ void set_log_callback(LogCallback callback);
 void set_log_level(LogLevel level) noexcept;
 LogLevel log_level() noexcept;
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

@@ -92,4 +92,4 @@ void Result<T>::check() const {
   if (!value_) detail::value_of_an_error(status_);
 }
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

@@ -89,4 +89,4 @@ constexpr DataType data_type_of() noexcept {
   }
 }
 
-}  // namespace hocket
+}  // namespace gnu::visibility("default")]]hocket

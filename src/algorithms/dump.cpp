@@ -49,10 +49,8 @@ std::string span_text(const SpanRef& span) {
   switch (span.kind) {
     case SpanKind::kInput: return format("input {}[{}]", cut_name(span.cut), index);
     case SpanKind::kOutput: return format("output {}[{}]", cut_name(span.cut), index);
-    case SpanKind::kPeerInput:
-      return format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
-    case SpanKind::kPeerOutput:
-      return format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+    case SpanKind::kPeerInput: return format("input of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
+    case SpanKind::kPeerOutput: return format("output of {} {}[{}]", peer_text(span.peer), cut_name(span.cut), index);
     case SpanKind::kWork: return format("work[{}]", index);
     case SpanKind::kSlotIn: return format("slot{} ch{} from {}", piece, span.channel, peer_text(span.peer));
     case SpanKind::kSlotOut: return format("slot{} ch{} at {}", piece, span.channel, peer_text(span.peer));
@@ -134,16 +132,14 @@ std::string step_text(const PlanView& plan, const LaneProgram& lane, std::uint32
     }
     case StepOp::kSignalData:
       return format("signal data ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
-                         grant_text(step.grant), completion_text(step.completion));
+                    grant_text(step.grant), completion_text(step.completion));
     case StepOp::kSignalCredit:
       return format("signal credit ch{} to {}, {}{}{}", step.channel, peer, extent_text(step.extent),
-                         grant_text(step.grant), completion_text(step.completion));
+                    grant_text(step.grant), completion_text(step.completion));
     case StepOp::kWaitData:
-      return format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step),
-                         extent_text(step.extent));
+      return format("wait data ch{} from {}{}, {}", step.channel, peer, bound_text(step), extent_text(step.extent));
     case StepOp::kWaitCredit:
-      return format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step),
-                         extent_text(step.extent));
+      return format("wait credit ch{} from {}{}, {}", step.channel, peer, bound_text(step), extent_text(step.extent));
     case StepOp::kRepeat: return format("repeat {} = 0 .. {}", step.variable == 0 ? "i" : "j", step.count - 1);
     case StepOp::kRounds: {
       std::string text = step.by_k ? "rounds of K tiles over" : "rounds over";
@@ -162,13 +158,13 @@ std::string to_text(const Plan& plan) {
   std::string text = format("{} {}: rank {} of {}", to_string(h.collective), plan.algorithm(), h.rank, h.world);
   if (h.root >= 0) text += format(", root {}", h.root);
   text += format("; {} {}, {} {}", plan.lanes.size(), plan.lanes.size() == 1 ? "lane" : "lanes", h.channels,
-                      h.channels == 1 ? "channel" : "channels");
+                 h.channels == 1 ? "channel" : "channels");
   if (h.uses_slots) text += format(", {} {} a slot", h.pieces, h.pieces == 1 ? "tile" : "tiles");
   if (h.work_entries != 0) text += format(", {} tiles of scratch", h.work_entries);
   text += "\n";
   for (std::size_t c = 0; c < plan.cuts.size(); ++c)
     text += format("cut {} = {} {}\n", cut_name(static_cast<std::uint8_t>(c)), kind_text(plan.cuts[c].kind),
-                        plan.cuts[c].chunks);
+                   plan.cuts[c].chunks);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     text += format("group g{} =", g + 1);
     for (std::uint32_t r = 0; r < plan.groups[g].count; ++r)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// select.hpp: which algorithm, protocol and tile a call uses. Pure: equal inputs give equal choices on all ranks and in all
-// runs. A table measured on this class of machine decides where it has a row, a cost model elsewhere; the settings'
+// select.hpp: which algorithm, protocol and tile a call uses. Pure: equal inputs give equal choices on all ranks and in
+// all runs. A table measured on this class of machine decides where it has a row, a cost model elsewhere; the settings'
 // lists rule out.
 // Next stop: algorithms/ring.cpp and its sisters build the plan.
 #pragma once
@@ -25,8 +25,8 @@ struct World {
   std::uint64_t slots = 4;
   std::uint64_t slot_bytes = 131072;
   std::uint64_t cache_bytes = 32u << 20;  ///< last-level cache that a host's ranks share, the smallest
-  double hop_seconds = 0;       ///< one small message between two ranks (topo/cost.hpp, the slowest host's)
-  double seconds_per_byte = 0;  ///< of a large one
+  double hop_seconds = 0;                 ///< one small message between two ranks (topo/cost.hpp, the slowest host's)
+  double seconds_per_byte = 0;            ///< of a large one
   // Settings that rule out or force; equal on all ranks.
   AllowList algorithms;
   AllowList protocols;
@@ -38,9 +38,9 @@ struct Choice {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::kBulk;
   int lanes = 1;
-  std::uint64_t tile_bytes = 0;   ///< of one piece of a slot
+  std::uint64_t tile_bytes = 0;  ///< of one piece of a slot
   int tiles_per_round = 1;
-  bool stream_output = false;     ///< the output will not be found in the cache anyway
+  bool stream_output = false;  ///< the output will not be found in the cache anyway
 };
 
 /// What was not taken, in the order of preference, and why.
@@ -49,9 +49,9 @@ struct Rejected {
   std::string reason;
 };
 
-/// `bytes` is what the collective's count makes: the whole buffer for all-reduce, broadcast, reduce, send and receive; one rank's
-/// chunk for the others. `symmetric`: the call's buffers lie in mem_alloc memory.
-/// Errors: kUnsupported naming the setting that leaves nothing.
+/// `bytes` is what the collective's count makes: the whole buffer for all-reduce, broadcast, reduce, send and receive;
+/// one rank's chunk for the others. `symmetric`: the call's buffers lie in mem_alloc memory. Errors: kUnsupported
+/// naming the setting that leaves nothing.
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
                       std::vector<Rejected>* rejected = nullptr);
 

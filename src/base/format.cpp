@@ -6,7 +6,11 @@
 
 namespace hocket::detail {
 
-std::string vformat(fmt::string_view text, fmt::format_args args) { return fmt::vformat(text, args); }
-void vprint(std::FILE* file, fmt::string_view text, fmt::format_args args) { fmt::vprint(file, text, args); }
+std::string vformat(fmt::string_view text, fmt::format_args args) {
+  return fmt::vformat(text, args);
+}
+void vprint(std::FILE* file, fmt::string_view text, fmt::format_args args) {
+  fmt::vprint(file, text, args);
+}
 
 }  // namespace hocket::detail

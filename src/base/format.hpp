@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/format.hpp: text from values. fmt's checks of the format stay in the header; its machinery is compiled once, in format.cpp,
-// which keeps fmt out of the library's needs and halves the time of a build.
+// base/format.hpp: text from values. fmt's checks of the format stay in the header; its machinery is compiled once, in
+// format.cpp, which keeps fmt out of the library's needs and halves the time of a build.
 #pragma once
 
 #include <fmt/core.h>

@@ -6,9 +6,9 @@
 #include <array>
 #include <numeric>
 
+#include "base/status.hpp"
 #include "checker/checker_state.hpp"
 #include "checker/symbolic_lane.hpp"
-#include "base/status.hpp"
 
 namespace hocket {
 
@@ -405,8 +405,8 @@ void Checker::State::check_element(int rank, std::uint64_t e, std::uint64_t expe
   const std::uint64_t got = state.output[e].value.sum;
   if (got == expected || run.failed) return;
   run.fail(format("call {} ({} {}): element {} of the output of rank {} is wrong: {}", state.call,
-                       to_string(call_of(rank).plans->plan(rank).header.collective),
-                       call_of(rank).plans->plan(rank).algorithm(), e, rank, diagnose(rank, got, expected)));
+                  to_string(call_of(rank).plans->plan(rank).header.collective),
+                  call_of(rank).plans->plan(rank).algorithm(), e, rank, diagnose(rank, got, expected)));
 }
 
 /// What a wrong sum is made of, as far as one guess goes.
@@ -514,7 +514,7 @@ void Checker::State::check_result(int rank) {
         if (run.clock(rank * run.lanes_per_rank)[r * run.lanes_per_rank] <
             run.ranks[static_cast<std::size_t>(r)].entry[k])
           run.fail(format("call {} (barrier {}): rank {} leaves without knowing that rank {} has entered", k,
-                               plan.algorithm(), rank, r));
+                          plan.algorithm(), rank, r));
       break;
     case Collective::kSend: break;
   }
@@ -637,10 +637,10 @@ std::string Checker::State::deadlock() {
     const Channel* c = data ? run.channel(w.channel, w.peer, lane.rank()) : run.channel(w.channel, lane.rank(), w.peer);
     std::string text = format("deadlock: {} waits forever", lane.where());
     if (c != nullptr)
-      text += data ? format(" for data {} of channel {} from rank {}, which sent {}", c->received + w.bound,
-                                 w.channel, w.peer, c->sent)
-                   : format(" for credit {} of channel {} from rank {}, which gave {}", c->sent - w.bound,
-                                 w.channel, w.peer, c->received);
+      text += data ? format(" for data {} of channel {} from rank {}, which sent {}", c->received + w.bound, w.channel,
+                            w.peer, c->sent)
+                   : format(" for credit {} of channel {} from rank {}, which gave {}", c->sent - w.bound, w.channel,
+                            w.peer, c->received);
     bool all_done = true;
     for (int l = 0; l < run.lanes_per_rank; ++l) {
       const SymbolicLane& peer = run.lanes[static_cast<std::size_t>(w.peer * run.lanes_per_rank + l)];

@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "algorithms/bind.hpp"
-#include "exec/ends.hpp"
 #include "algorithms/plan.hpp"
 #include "algorithms/protocol.hpp"
+#include "exec/ends.hpp"
 #include "hocket/status.hpp"
 
 namespace hocket {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "checker/checker_state.hpp"
 #include "algorithms/dump.hpp"
+#include "checker/checker_state.hpp"
 #include "exec/step_machine.hpp"
 
 namespace hocket::check {
@@ -118,13 +118,13 @@ class SymbolicLane {
   std::string where() const {
     const RankState& r = run_->ranks[static_cast<std::size_t>(rank_)];
     std::string text = format("call {} ({} {}), rank {}, lane {}", r.call, to_string(plan_.header->collective),
-                                   plan_.header->algorithm, rank_, lane_);
+                              plan_.header->algorithm, rank_, lane_);
     if (state.pc < program_->count) {
       text += format(", step {} ({}", state.pc, step_text(plan_, *program_, state.pc));
       if (state.depth > 0)
-        text += format(
-            "; i = {}, j = {}, tile {}", state.i, state.j,
-            state.round * static_cast<std::uint64_t>(state.round_tiles) + static_cast<std::uint64_t>(state.k));
+        text +=
+            format("; i = {}, j = {}, tile {}", state.i, state.j,
+                   state.round * static_cast<std::uint64_t>(state.round_tiles) + static_cast<std::uint64_t>(state.k));
       text += ")";
     } else {
       text += ", at its end";
@@ -549,16 +549,16 @@ class SymbolicLane {
   std::string element_text(const Access& a, std::uint64_t e) const {
     const bool input = a.at.kind == SpanKind::kInput || a.at.kind == SpanKind::kPeerInput;
     return format("element {} of the {} of rank {}", a.at.offset + e,
-                       a.at.kind == SpanKind::kWork ? "scratch"
-                       : input                      ? "input"
-                                                    : "output",
-                       a.owner);
+                  a.at.kind == SpanKind::kWork ? "scratch"
+                  : input                      ? "input"
+                                               : "output",
+                  a.owner);
   }
   std::string thread_text(int thread) const {
     const bool put = thread >= run_->threads;
     if (put) thread -= run_->threads;
     return format("{}lane {} of rank {}", put ? "a posted put of " : "", thread % run_->lanes_per_rank,
-                       thread / run_->lanes_per_rank);
+                  thread / run_->lanes_per_rank);
   }
 
   bool read_memory(Access& a, bool first) {

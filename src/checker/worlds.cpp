@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checker/worlds.hpp"
 
-#include "exec/posted.hpp"
 #include "base/status.hpp"
+#include "exec/posted.hpp"
 
 namespace hocket {
 

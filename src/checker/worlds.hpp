@@ -2,8 +2,8 @@
 // worlds.hpp: all ranks' plans of a registered algorithm, as the checker wants them. For tests and `hocket plan`.
 #pragma once
 
-#include "checker/checker.hpp"
 #include "algorithms/registry.hpp"
+#include "checker/checker.hpp"
 
 namespace hocket {
 

@@ -18,8 +18,8 @@ struct CallKey {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  bool symmetric = false;     ///< buffers in mem_alloc memory
-  Rank root = -1;             ///< the other rank for send and receive
+  bool symmetric = false;  ///< buffers in mem_alloc memory
+  Rank root = -1;          ///< the other rank for send and receive
   std::uint64_t count = 0;
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
@@ -27,8 +27,8 @@ struct CallKey {
 /// A plan of this rank and what its runs need besides.
 struct ReadyPlan {
   Plan plan;
-  std::vector<Drain> drains;  ///< channels to peers from which the plan hears nothing
-  bool merge_credits = false; ///< no peer waits for a credit of this plan in particular: some may be published late
+  std::vector<Drain> drains;   ///< channels to peers from which the plan hears nothing
+  bool merge_credits = false;  ///< no peer waits for a credit of this plan in particular: some may be published late
 };
 
 /// A call that can be started: cached by its key, so that a repeated call costs a comparison.
@@ -36,7 +36,7 @@ struct ReadyCall {
   CallKey key;
   Choice choice;
   const ReadyPlan* plan = nullptr;
-  BoundCall bound;            ///< addresses are filled in per call
+  BoundCall bound;  ///< addresses are filled in per call
   std::uint64_t record_what = 0;
   std::uint64_t record_root_tile = 0;
 };

@@ -27,12 +27,15 @@ using namespace std::chrono_literals;
 
 // How long a peer may take over a handshake before its place is given to others.
 constexpr auto kHandshakeTime = 20s;
-// A process closes its sockets a little before its pidfd says that it ended; so long an end of the connection waits for that.
+// A process closes its sockets a little before its pidfd says that it ended; so long an end of the connection waits for
+// that.
 constexpr auto kEndingTime = 100ms;
 // Half of the proof words, so that as many are left to connect to others.
 constexpr std::size_t kMostConversations = 128;
 
-std::string_view text_of(const char* field, std::size_t bytes) { return {field, ::strnlen(field, bytes)}; }
+std::string_view text_of(const char* field, std::size_t bytes) {
+  return {field, ::strnlen(field, bytes)};
+}
 template <std::size_t n>
 std::string_view text_of(const std::array<char, n>& field) {
   return text_of(field.data(), n);
@@ -41,23 +44,24 @@ std::string_view text_of(const std::array<char, n>& field) {
 // ---- Where to listen ----
 //
 // The abstract name ends with the number of its network namespace, the path with the file system and the number of the
-// directory below which it is. So both sides know from the addresses alone which of the two can work, and come to the same
-// answer. The file is made only when a peer from another namespace is expected, and removed when it has connected.
+// directory below which it is. So both sides know from the addresses alone which of the two can work, and come to the
+// same answer. The file is made only when a peer from another namespace is expected, and removed when it has connected.
 
 std::uint64_t network_namespace() {
-  struct stat about{};
+  struct stat about {};
   return ::stat("/proc/self/ns/net", &about) == 0 ? about.st_ino : 0;
 }
 
 std::string identity_of(const std::string& directory) {
-  struct stat about{};
+  struct stat about {};
   if (::stat(directory.c_str(), &about) < 0 || !S_ISDIR(about.st_mode)) return {};
   return format("{:x}.{:x}", static_cast<std::uint64_t>(about.st_dev), static_cast<std::uint64_t>(about.st_ino));
 }
 
 std::string path_for(const ProcessToken& token) {
   std::string base = "/tmp", directory = format("/tmp/hocket-{}", ::geteuid());
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime && runtime[0] == '/' && !identity_of(runtime).empty()) {
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+      runtime && runtime[0] == '/' && !identity_of(runtime).empty()) {
     base = runtime;
     directory = base + "/hocket";
   }
@@ -94,11 +98,11 @@ Status make_private_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) < 0 && errno != EEXIST) {
     return system_error(Code::kUnsupported, errno, "mkdir {}", directory);
   }
-  struct stat about{};
+  struct stat about {};
   if (::lstat(directory.c_str(), &about) < 0) return system_error(Code::kUnsupported, errno, "lstat {}", directory);
   if (!S_ISDIR(about.st_mode) || about.st_uid != ::geteuid() || (about.st_mode & 077) != 0) {
-    return error(Code::kUnsupported, "{} is no directory that only user {} may enter (owner {}, mode {:o}): remove it", directory,
-                 ::geteuid(), about.st_uid, about.st_mode & 07777u);
+    return error(Code::kUnsupported, "{} is no directory that only user {} may enter (owner {}, mode {:o}): remove it",
+                 directory, ::geteuid(), about.st_uid, about.st_mode & 07777u);
   }
   return {};
 }
@@ -109,9 +113,10 @@ void sweep(const std::string& directory) {
   if (!stream) return;
   while (const dirent* entry = ::readdir(stream)) {
     const std::string path = directory + "/" + entry->d_name;
-    struct stat about{};
+    struct stat about {};
     // One that is young may be between bind and listen.
-    if (::lstat(path.c_str(), &about) < 0 || !S_ISSOCK(about.st_mode) || ::time(nullptr) - about.st_mtime < 60) continue;
+    if (::lstat(path.c_str(), &about) < 0 || !S_ISSOCK(about.st_mode) || ::time(nullptr) - about.st_mtime < 60)
+      continue;
     const auto socket = os::UnixSocket::connect(os::UnixAddress::path(path), os::UnixSocket::IfAbsent::kFail,
                                                 {.deadline = os::Deadline::after(0s), .abort = nullptr});
     if (socket.status().code() == Code::kPeerLost) ::unlink(path.c_str());
@@ -139,7 +144,8 @@ std::string how_it_ended(pid_t pid) {
   return WEXITSTATUS(status) != 0 ? format("ended with exit code {}", WEXITSTATUS(status)) : "ended";
 }
 
-// None where the kernel has none, descriptors ran out, or the process cannot be seen; then its socket alone shows its end.
+// None where the kernel has none, descriptors ran out, or the process cannot be seen; then its socket alone shows its
+// end.
 std::shared_ptr<const os::PidFd> open_process(pid_t pid, std::uint64_t start_ticks) {
   if (pid <= 0 || pid == ::getpid()) return nullptr;
   auto process = os::PidFd::open(pid, start_ticks);
@@ -202,7 +208,9 @@ Status ControlThread::watch(int fd, std::uint32_t events, Kind kind, std::uint64
 }
 
 // Before every close: a forked child that holds the same open file would keep it, and its events, in the set.
-void ControlThread::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+void ControlThread::unwatch(int fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
 
 // ---- Connecting ----
 
@@ -220,7 +228,8 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect(const ProcessAddress
   return self_.address.token < peer.token ? connect_first(peer, limits) : await_connection(peer, limits);
 }
 
-Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessAddress& peer, const os::WaitLimits& limits) {
+Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessAddress& peer,
+                                                                  const os::WaitLimits& limits) {
   const std::string name = process_name(peer.pid, text_of(peer.host_name));
   HOCKET_ASSIGN(const Way way, way_between(self_.address, peer, peer));
   // The peer makes its file only when it comes to connect to us.
@@ -253,7 +262,8 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessA
   return install(peer.token, name, std::move(socket), std::move(process), handshake.take_mapping());
 }
 
-Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const ProcessAddress& peer, const os::WaitLimits& limits) {
+Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const ProcessAddress& peer,
+                                                                     const os::WaitLimits& limits) {
   const std::string name = process_name(peer.pid, text_of(peer.host_name));
   HOCKET_ASSIGN(os::AbortFlag arrived, os::AbortFlag::create());
   HOCKET_ASSIGN(const Way way, way_between(self_.address, peer, self_.address));
@@ -308,8 +318,10 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
   }
 }
 
-Result<std::shared_ptr<ShmEndpoint>> ControlThread::install(const ProcessToken& peer, std::string name, os::UnixSocket socket,
-                                                            std::shared_ptr<const os::PidFd> process, os::Mapping mapping) {
+Result<std::shared_ptr<ShmEndpoint>> ControlThread::install(const ProcessToken& peer, std::string name,
+                                                            os::UnixSocket socket,
+                                                            std::shared_ptr<const os::PidFd> process,
+                                                            os::Mapping mapping) {
   auto endpoint = std::make_shared<ShmEndpoint>(std::move(mapping));
   std::optional<Loss> replaced;
   {
@@ -395,7 +407,8 @@ void ControlThread::announce(const std::optional<Loss>& loss) {
   for (const auto& [id, listener] : listeners_) ids.push_back(id);
   for (const std::uint64_t id : ids) {
     // A copy, as it may unsubscribe itself.
-    if (const auto found = listeners_.find(id); found != listeners_.end()) LossListener(found->second)(loss->peer, loss->lost.why);
+    if (const auto found = listeners_.find(id); found != listeners_.end())
+      LossListener(found->second)(loss->peer, loss->lost.why);
   }
 }
 
@@ -414,8 +427,11 @@ Status ControlThread::fence(const ProcessToken& peer, const os::WaitLimits& limi
     const std::scoped_lock lock(listeners_mutex_);
     const auto lost = lost_.find(peer);
     if (lost != lost_.end() && lost->second.ended) return {};
-    return error(Code::kUnsupported, "{} cannot be ended from here: {}", name.empty() ? "a process never connected to" : name,
-                 name.empty() ? "it is not known" : "there is no pidfd for it (it is this process itself, or not of this host, or the kernel has none)");
+    return error(
+        Code::kUnsupported, "{} cannot be ended from here: {}", name.empty() ? "a process never connected to" : name,
+        name.empty()
+            ? "it is not known"
+            : "there is no pidfd for it (it is this process itself, or not of this host, or the kernel has none)");
   }
   HOCKET_LOG(LogLevel::kWarn, "{} is ended to keep it from memory that is used anew", name);
   const Status sent = process->send_signal(SIGKILL);
@@ -467,7 +483,8 @@ os::Deadline ControlThread::handle_due() {
       }
     }
     for (const std::uint64_t id : ended) {
-      if (auto loss = lose_locked(id, links_.at(id).cause + " but still runs", false)) losses.push_back(std::move(*loss));
+      if (auto loss = lose_locked(id, links_.at(id).cause + " but still runs", false))
+        losses.push_back(std::move(*loss));
     }
   }
   for (Loss& loss : losses) announce(std::move(loss));
@@ -500,7 +517,8 @@ void ControlThread::accept_all(Kind kind) {
       os::UnixListener& listener = kind == Kind::kPath ? *path_ : *abstract_;
       accepted = listener.accept(now);
       if (accepted.status().code() == Code::kOutOfMemory) {
-        // The peer should hear about it: one more is taken in place of the spare, and its handshake ends with that error.
+        // The peer should hear about it: one more is taken in place of the spare, and its handshake ends with that
+        // error.
         starved_ = true;
         spare_.reset();
         accepted = listener.accept(now);

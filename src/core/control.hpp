@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/control.hpp: the engine's thread for everything that is not data: it accepts peer processes, and notices when one dies.
+// core/control.hpp: the engine's thread for everything that is not data: it accepts peer processes, and notices when
+// one dies.
 //
-// It sleeps in the kernel until something happens. A peer's death shows in its socket, and in its pidfd where one can be had,
-// because a socket that a forked child of the peer still holds stays open. Nobody can block it: whoever connects and sends
-// garbage, or nothing, is dropped after a while, and others go on meanwhile.
+// It sleeps in the kernel until something happens. A peer's death shows in its socket, and in its pidfd where one can
+// be had, because a socket that a forked child of the peer still holds stays open. Nobody can block it: whoever
+// connects and sends garbage, or nothing, is dropped after a while, and others go on meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,18 @@ class ControlThread {
  public:
   using LossListener = std::function<void(const ProcessToken&, const Status&)>;
 
-  /// Listens and writes into `address` where. Both are borrowed and outlive it. `on_ended` is called from the control thread
-  /// when a peer process has ended as a whole, so that nothing can come from it any more.
-  /// Errors: kOutOfMemory, kSystem.
+  /// Listens and writes into `address` where. Both are borrowed and outlive it. `on_ended` is called from the control
+  /// thread when a peer process has ended as a whole, so that nothing can come from it any more. Errors: kOutOfMemory,
+  /// kSystem.
   static Result<std::unique_ptr<ControlThread>> create(ProcessAddress& address, Arena& arena, bool refuse_shm,
                                                        std::function<void(const ProcessToken&)> on_ended);
   ~ControlThread();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
 
-  /// Shared memory with a process of this host; both must call it for each other, one thread at a time for each peer. The one
-  /// with the smaller token connects, the other waits to be connected to (which it is whether it waits or not, so it does not
-  /// matter in which order a process calls this for several peers).
+  /// Shared memory with a process of this host; both must call it for each other, one thread at a time for each peer.
+  /// The one with the smaller token connects, the other waits to be connected to (which it is whether it waits or not,
+  /// so it does not matter in which order a process calls this for several peers).
   ///
   /// Errors: kUnsupported with the reason, equal on both sides; kPeerLost, kTimeout, kAborted, kOutOfMemory, kSystem.
   Result<std::shared_ptr<ShmEndpoint>> connect(const ProcessAddress& peer, const os::WaitLimits& limits);
@@ -68,7 +69,7 @@ class ControlThread {
     std::optional<os::UnixSocket> socket;  // none once it ended
     std::shared_ptr<const os::PidFd> process;
     std::shared_ptr<ShmEndpoint> endpoint;
-    std::string cause;    // kEnding: what the socket showed
+    std::string cause;                         // kEnding: what the socket showed
     os::Deadline due = os::Deadline::never();  // kEnding: how long the pidfd has to tell more
   };
   struct Lost {
@@ -81,7 +82,8 @@ class ControlThread {
   };
   enum class Kind : std::uint64_t { kWake, kAbstract, kPath, kConversation, kSocket, kProcess };
 
-  ControlThread(ProcessAddress& address, Arena& arena, bool refuse_shm, std::function<void(const ProcessToken&)> on_ended)
+  ControlThread(ProcessAddress& address, Arena& arena, bool refuse_shm,
+                std::function<void(const ProcessToken&)> on_ended)
       : proofs_(arena.header()), self_{address, arena, proofs_, refuse_shm}, on_ended_(std::move(on_ended)) {}
   Status listen(ProcessAddress& address);
   Result<std::shared_ptr<ShmEndpoint>> connect_first(const ProcessAddress& peer, const os::WaitLimits& limits);
@@ -115,7 +117,7 @@ class ControlThread {
 
   // The control thread's own.
   std::map<std::uint64_t, Conversation> conversations_;
-  os::UniqueFd spare_;     // given up to accept one more when descriptors ran out, to be able to say so
+  os::UniqueFd spare_;  // given up to accept one more when descriptors ran out, to be able to say so
   bool starved_ = false;
   bool armed_ = true;
 
@@ -123,7 +125,7 @@ class ControlThread {
   bool stop_ = false;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, Link> links_;
-  std::map<ProcessToken, Status> refused_;         // handshakes that peers made with us and that failed; taken by connect()
+  std::map<ProcessToken, Status> refused_;  // handshakes that peers made with us and that failed; taken by connect()
   std::map<ProcessToken, os::AbortFlag*> waiting_;  // threads in await_connection
   std::optional<os::UnixListener> path_;
   int path_users_ = 0;

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <thread>
 
-#include "core/control.hpp"
 #include "base/log.hpp"
 #include "base/os/random.hpp"
-#include "core/progress.hpp"
 #include "base/status.hpp"
+#include "core/control.hpp"
+#include "core/progress.hpp"
 #include "topo/hash.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "transport/local.hpp"
@@ -41,14 +41,16 @@ void set_text(std::array<char, n>& field, std::string_view text) {
   std::copy_n(text.data(), std::min(text.size(), n - 1), field.data());
 }
 
-// What names the host in addresses: HOCKET_HOST_ID, or the kernel's boot id. Two long texts that differ must not become equal.
+// What names the host in addresses: HOCKET_HOST_ID, or the kernel's boot id. Two long texts that differ must not become
+// equal.
 Result<std::string> host_id_for(const Settings& settings, const ProcessToken& token) {
   if (settings.host_id.empty()) {
     auto id = os::boot_id();
     if (id.ok() && id->size() < 64) return id;
     // Where there is one that just cannot be read now, going on would cut this process off from its neighbours.
     if (::access("/proc/sys/kernel/random/boot_id", R_OK) == 0) return id.status();
-    HOCKET_LOG(LogLevel::kWarn, "no boot id can be read, so no other process counts as being on this host: set HOCKET_HOST_ID");
+    HOCKET_LOG(LogLevel::kWarn,
+               "no boot id can be read, so no other process counts as being on this host: set HOCKET_HOST_ID");
     return format("process {:016x}{:016x}", token.high, token.low);
   }
   if (settings.host_id.size() < 64) return settings.host_id;
@@ -65,7 +67,8 @@ bool allows(const AllowList& list, std::string_view transport) {
 }  // namespace
 
 Status check_address(const ProcessAddress& address) {
-  if (address.magic != kAddressMagic) return error(Code::kInvalidArgument, "these bytes are no address of a hocket process");
+  if (address.magic != kAddressMagic)
+    return error(Code::kInvalidArgument, "these bytes are no address of a hocket process");
   if (!ends(address.host_id) || !ends(address.host_name) || !ends(address.socket_name) || !ends(address.socket_path) ||
       address.pid <= 0) {
     return error(Code::kInvalidArgument, "the address of process {} is damaged", address.pid);
@@ -135,7 +138,8 @@ Result<std::shared_ptr<Engine>> Engine::create(const Settings& settings) {
 }
 
 Result<std::shared_ptr<Engine>> Engine::default_engine() {
-  // Never destroyed: threads and communicators may still use it while the program's statics end, and the kernel takes all back.
+  // Never destroyed: threads and communicators may still use it while the program's statics end, and the kernel takes
+  // all back.
   static auto* const mutex = new std::mutex;
   static auto* const engine = new std::shared_ptr<EngineCore>;
   const std::scoped_lock lock(*mutex);
@@ -180,9 +184,11 @@ struct EngineCore::Connection {
 };
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer, const AllowList& allowed,
-                                                      const os::WaitLimits& limits, std::vector<TransportTrial>* trials) {
+                                                      const os::WaitLimits& limits,
+                                                      std::vector<TransportTrial>* trials) {
   if (forked()) {
-    return error(Code::kUnsupported, "this is a forked child: it cannot use the engine of its parent, process {}", address_.pid);
+    return error(Code::kUnsupported, "this is a forked child: it cannot use the engine of its parent, process {}",
+                 address_.pid);
   }
   HOCKET_TRY(check_address(peer));
   const bool same_process = peer.token == address_.token;
@@ -199,8 +205,8 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
     } else if (transport == "shm" && same_process) {
       reason = "it is the same process";
     } else if (transport == "shm" && !same_host) {
-      reason = format("it is on another host ({}, id {}; this is {}, id {})", text_of(peer.host_name), text_of(peer.host_id),
-                           text_of(address_.host_name), text_of(address_.host_id));
+      reason = format("it is on another host ({}, id {}; this is {}, id {})", text_of(peer.host_name),
+                      text_of(peer.host_id), text_of(address_.host_name), text_of(address_.host_id));
     } else {
       auto made = connect_by(transport, peer, limits);
       if (made.ok()) {
@@ -218,8 +224,10 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
   if (endpoint) return endpoint;
   if (!worst.ok()) return worst;
   std::string all;
-  for (const TransportTrial& trial : tried) all += format("{}{}: {}", all.empty() ? "" : "; ", trial.transport, trial.reason);
-  return error(Code::kUnsupported, "no transport reaches {} ({})", process_name(peer.pid, text_of(peer.host_name)), all);
+  for (const TransportTrial& trial : tried)
+    all += format("{}{}: {}", all.empty() ? "" : "; ", trial.transport, trial.reason);
+  return error(Code::kUnsupported, "no transport reaches {} ({})", process_name(peer.pid, text_of(peer.host_name)),
+               all);
 }
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transport, const ProcessAddress& peer,
@@ -282,9 +290,13 @@ Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view tra
   return std::shared_ptr<Endpoint>(std::move(endpoint));
 }
 
-std::uint64_t EngineCore::subscribe(LossListener listener) { return control_->subscribe(std::move(listener)); }
+std::uint64_t EngineCore::subscribe(LossListener listener) {
+  return control_->subscribe(std::move(listener));
+}
 
-void EngineCore::unsubscribe(std::uint64_t id) { control_->unsubscribe(id); }
+void EngineCore::unsubscribe(std::uint64_t id) {
+  control_->unsubscribe(id);
+}
 
 Status EngineCore::fence(const ProcessToken& peer, const os::WaitLimits& limits) {
   if (peer == address_.token) return error(Code::kUnsupported, "process {} cannot end itself", address_.pid);

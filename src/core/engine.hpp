@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // core/engine.hpp: the inside of Engine: what communicators of a process share.
 //
-// Owns the arena, the connections (one Endpoint per peer process and transport), the control thread that notices when a peer
-// dies, the progress thread that runs streams (core/progress.hpp), and the machine's graph. Any thread.
+// Owns the arena, the connections (one Endpoint per peer process and transport), the control thread that notices when a
+// peer dies, the progress thread that runs streams (core/progress.hpp), and the machine's graph. Any thread.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "transport/arena.hpp"
-#include "core/graveyard.hpp"
 #include "base/os/abort.hpp"
 #include "base/os/process.hpp"
 #include "base/settings.hpp"
+#include "core/graveyard.hpp"
 #include "hocket/engine.hpp"
 #include "topo/graph.hpp"
+#include "transport/arena.hpp"
 #include "transport/transport.hpp"
 
 namespace hocket {
@@ -29,8 +29,8 @@ class ProgressThread;
 struct EngineOptions {
   Settings settings;
   std::uint64_t arena_bytes = kArenaBytes;
-  /// Tests: what every endpoint that connect() returns is wrapped in (transport/faulty.hpp), for each call anew: wrappers have
-  /// a state (tickets, faults), which communicators must not share. Called from the connecting thread.
+  /// Tests: what every endpoint that connect() returns is wrapped in (transport/faulty.hpp), for each call anew:
+  /// wrappers have a state (tickets, faults), which communicators must not share. Called from the connecting thread.
   std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>)> wrap;
   /// Tests: pretend that the proof of shared memory failed, to see the next transport taken.
   bool refuse_shm = false;
@@ -65,22 +65,23 @@ class EngineCore final : public Engine {
   /// Take over what another rank of this host loaded.
   void set_machine(std::shared_ptr<const topo::Graph> graph);
 
-  /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed` has and
-  /// that works; `trials` gets what was tried. Both processes must call it for each other (the one with the smaller token
-  /// connects, the other accepts). Same process: local. Errors: kUnsupported with all reasons, kPeerLost, kTimeout, kAborted.
-  Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed, const os::WaitLimits& limits,
-                                            std::vector<TransportTrial>* trials);
+  /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed`
+  /// has and that works; `trials` gets what was tried. Both processes must call it for each other (the one with the
+  /// smaller token connects, the other accepts). Same process: local. Errors: kUnsupported with all reasons, kPeerLost,
+  /// kTimeout, kAborted.
+  Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed,
+                                            const os::WaitLimits& limits, std::vector<TransportTrial>* trials);
 
-  /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and inside
-  /// subscribe for each peer to which that had already happened. It must be quick and must not call back, but may let go of
-  /// the last holder of a subscription or of the engine. Returns an id for unsubscribe, which returns only when no call of it
-  /// is running (in another thread).
+  /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and
+  /// inside subscribe for each peer to which that had already happened. It must be quick and must not call back, but
+  /// may let go of the last holder of a subscription or of the engine. Returns an id for unsubscribe, which returns
+  /// only when no call of it is running (in another thread).
   using LossListener = std::function<void(const ProcessToken&, const Status&)>;
   std::uint64_t subscribe(LossListener listener);
   void unsubscribe(std::uint64_t id);
 
-  /// Kill a peer process of this host for good (SIGKILL through its pidfd) and wait for its end. Errors: kUnsupported (not this
-  /// host or no pidfd), kTimeout.
+  /// Kill a peer process of this host for good (SIGKILL through its pidfd) and wait for its end. Errors: kUnsupported
+  /// (not this host or no pidfd), kTimeout.
   Status fence(const ProcessToken& peer, const os::WaitLimits& limits);
 
  private:

@@ -3,10 +3,10 @@
 // Next stop: algorithms/select.cpp chooses, algorithms/ring.cpp and its sisters build, run.cpp runs.
 #include <algorithm>
 
+#include "base/status.hpp"
+#include "core/communicator_state.hpp"
 #include "exec/ends.hpp"
 #include "exec/posted.hpp"
-#include "core/communicator_state.hpp"
-#include "base/status.hpp"
 
 namespace hocket {
 namespace {
@@ -16,7 +16,8 @@ constexpr std::size_t kReadyCalls = 128;
 std::size_t slot_of(const CallKey& key) {
   std::uint64_t h = key.count * 0x9e3779b97f4a7c15ull;
   h ^= (static_cast<std::uint64_t>(key.collective) << 8) ^ (static_cast<std::uint64_t>(key.type) << 16) ^
-       (static_cast<std::uint64_t>(key.op) << 24) ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32) ^
+       (static_cast<std::uint64_t>(key.op) << 24) ^
+       (static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32) ^
        static_cast<std::uint64_t>(key.symmetric);
   return (h ^ (h >> 29)) % kReadyCalls;
 }
@@ -31,15 +32,17 @@ std::uint16_t channel_base(const Algorithm& algorithm) {
   return algorithm.boards ? kMailboxIds : 0;
 }
 
-/// A credit may be published late if nobody can be blocked by that alone. A sender waits for a free slot only when most slots
-/// hold what this rank has not even received; but a sender that drains waits for every credit: one that hears nothing from this
-/// rank in the call (Drain), or whose plan has such a wait.
+/// A credit may be published late if nobody can be blocked by that alone. A sender waits for a free slot only when most
+/// slots hold what this rank has not even received; but a sender that drains waits for every credit: one that hears
+/// nothing from this rank in the call (Drain), or whose plan has such a wait.
 bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends) {
   for (const Step& step : plan.steps)
     if ((step.op == StepOp::kWaitCredit && step.bound != kBoundFree) || step.grant != kNoGrant) return false;
   for (const ChannelEnd& end : ends) {
     if (end.board) return false;
-    const auto answers = [&](const ChannelEnd& other) { return other.outgoing && other.peer == end.peer && other.signals != 0; };
+    const auto answers = [&](const ChannelEnd& other) {
+      return other.outgoing && other.peer == end.peer && other.signals != 0;
+    };
     if (!end.outgoing && std::none_of(ends.begin(), ends.end(), answers)) return false;
   }
   return true;
@@ -62,7 +65,8 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
   std::unique_ptr<ReadyPlan>& plan = plans[plan_key(algorithm, key.root, call->choice.lanes)];
   if (!plan) {
     auto made = std::make_unique<ReadyPlan>();
-    made->plan = algorithm.build({.world = size, .rank = rank, .root = std::max(key.root, 0), .lanes = call->choice.lanes});
+    made->plan =
+        algorithm.build({.world = size, .rank = rank, .root = std::max(key.root, 0), .lanes = call->choice.lanes});
     if (!world.direct) HOCKET_TRY(derive_completions(made->plan));
     HOCKET_ASSIGN(const std::vector<ChannelEnd> ends, ends_of(made->plan));
     const int base = channel_base(algorithm);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/progress.hpp: the engine's progress thread. It takes turns over the calls of all streams, and sleeps when none can move.
+// core/progress.hpp: the engine's progress thread. It takes turns over the calls of all streams, and sleeps when none
+// can move.
 #pragma once
 
 #include <atomic>
@@ -8,9 +9,9 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/doorbell.hpp"
 #include "base/os/thread.hpp"
 #include "hocket/status.hpp"
+#include "transport/doorbell.hpp"
 
 namespace hocket {
 
@@ -21,7 +22,8 @@ class ProgressTask {
   virtual ~ProgressTask() = default;
   /// Do what can be done now without waiting. After kDone the task is dropped.
   virtual Poll poll() = 0;
-  /// Peers that signal this task must wake the thread: put `state` into the doorbells it waits on; Doorbell::kAwake ends that.
+  /// Peers that signal this task must wake the thread: put `state` into the doorbells it waits on; Doorbell::kAwake
+  /// ends that.
   virtual void set_bell(std::uint32_t state) = 0;
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/run.cpp: runs a ready call on the caller's thread: turns of the executor, and between them spinning, sleeping and watching.
-// Next stop: exec/executor.cpp.
+// core/run.cpp: runs a ready call on the caller's thread: turns of the executor, and between them spinning, sleeping
+// and watching. Next stop: exec/executor.cpp.
 #include <sched.h>
 
 #include <algorithm>
 
-#include "core/communicator_state.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "core/communicator_state.hpp"
 
 namespace hocket {
 namespace {
@@ -79,7 +79,8 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   LiveState& live = block().live;
   end_record(message ? message_records() : records(), layout.records, (message ? messages : calls) - 1,
              done ? CallState::kDone : CallState::kFailed);
-  (message ? live.point_to_point_completed : live.completed).store(message ? messages : calls, std::memory_order_release);
+  (message ? live.point_to_point_completed : live.completed)
+      .store(message ? messages : calls, std::memory_order_release);
   if (done) [[likely]]
     return {};
   const LaneFault& fault = executor->fault();
@@ -87,7 +88,8 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   if (fault.kind == LaneFault::Kind::kMismatch) {
     fail(Code::kMismatch, mismatch_text(call, fault.peer, fault.their_hash));
   } else if (fault.kind == LaneFault::Kind::kPeerLost) {
-    fail(Code::kPeerLost, format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()), fault.peer);
+    fail(Code::kPeerLost, format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()),
+         fault.peer);
   }
   check_ended();
   tell_posted_peers();
@@ -167,8 +169,9 @@ bool Watch::tick(const WaitingOn& waiting) {
   if (waiting.peer >= 0) {
     const bool data = waiting.op == StepOp::kWaitData;
     const HostEnd& end = state_.channels->end(waiting.channel, waiting.peer);
-    const std::uint64_t need = data ? end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound))
-                                    : end.sent - static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound));
+    const std::uint64_t need = data
+                                   ? end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound))
+                                   : end.sent - static_cast<std::uint64_t>(static_cast<std::int64_t>(waiting.bound));
     live.waiting_need.store(need, std::memory_order_relaxed);
     live.waiting.store((std::uint64_t{data ? 1u : 2u} << 56) | (std::uint64_t{waiting.channel} << 40) |
                            static_cast<std::uint64_t>(waiting.peer),
@@ -180,8 +183,9 @@ bool Watch::tick(const WaitingOn& waiting) {
   // What a rank sent before it left may have come after the last look: look once more before giving up.
   if (waiting.peer >= 0 && state_.has_left(waiting.peer)) {
     if (left_ == waiting.peer) {
-      state_.fail(Code::kPeerLost, format("{} has left the communicator, and {} of rank {} needs it", state_.name_of(waiting.peer),
-                                          to_text(state_.describe(*call_)), state_.rank),
+      state_.fail(Code::kPeerLost,
+                  format("{} has left the communicator, and {} of rank {} needs it", state_.name_of(waiting.peer),
+                         to_text(state_.describe(*call_)), state_.rank),
                   waiting.peer);
       return false;
     }
@@ -202,14 +206,15 @@ bool Watch::tick(const WaitingOn& waiting) {
     std::vector<Rank> ranks;
     const std::string who = state_.suspects(*call_, waiting, &ranks);
     state_.fail(Code::kTimeout,
-                format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank, static_cast<double>(timeout) / 1e9,
-                            to_text(state_.describe(*call_)), who),
+                format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank,
+                       static_cast<double>(timeout) / 1e9, to_text(state_.describe(*call_)), who),
                 ranks.empty() ? -1 : ranks.front());
     return false;
   }
   if (now >= warn_ns_) {
-    HOCKET_LOG(LogLevel::kWarn, "rank {} has waited {:.1f} s in {}: {}", state_.rank, static_cast<double>(now - since_ns_) / 1e9,
-        to_text(state_.describe(*call_)), state_.suspects(*call_, waiting));
+    HOCKET_LOG(LogLevel::kWarn, "rank {} has waited {:.1f} s in {}: {}", state_.rank,
+               static_cast<double>(now - since_ns_) / 1e9, to_text(state_.describe(*call_)),
+               state_.suspects(*call_, waiting));
     warn_step_ns_ *= 2;
     warn_ns_ = now + warn_step_ns_;
   }

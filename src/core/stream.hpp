@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "core/communicator_state.hpp"
 #include "base/os/process.hpp"
+#include "core/communicator_state.hpp"
 #include "hocket/communicator.hpp"
 
 namespace hocket {

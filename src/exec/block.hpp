@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/block.hpp: what one rank of a communicator shows to its peers. Plain memory in its process's arena, zero at first.
+// exec/block.hpp: what one rank of a communicator shows to its peers. Plain memory in its process's arena, zero at
+// first.
 //
 //   BlockHeader            who I am, doorbell, error record, live state
 //   CallRecord ring x 2    collectives and point-to-point calls: the call board and the flight recorder in one
@@ -10,16 +11,16 @@
 //   packets, slots         likewise
 //   boards                 per board id: written by me, read by peers
 //
-// Sizes follow from values that are equal on all ranks, so everybody computes everybody's offsets and nothing is exchanged.
-// Only pages that are used cost memory. All counters are 64-bit, only grow and have one writer.
+// Sizes follow from values that are equal on all ranks, so everybody computes everybody's offsets and nothing is
+// exchanged. Only pages that are used cost memory. All counters are 64-bit, only grow and have one writer.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/doorbell.hpp"
 #include "hocket/types.hpp"
+#include "transport/doorbell.hpp"
 
 namespace hocket {
 
@@ -29,16 +30,16 @@ inline constexpr int kBoardIds = 1;
 inline constexpr int kPointToPointId = kMailboxIds + kBoardIds;
 inline constexpr int kChannelIds = kPointToPointId + 1;
 
-inline constexpr std::size_t kInlineBytes = 48;       ///< payload that fits beside the counter
-inline constexpr std::size_t kPacketPayload = 56;     ///< of one packet line
-inline constexpr std::size_t kPacketLines = 64;       ///< of one packet slot
+inline constexpr std::size_t kInlineBytes = 48;    ///< payload that fits beside the counter
+inline constexpr std::size_t kPacketPayload = 56;  ///< of one packet line
+inline constexpr std::size_t kPacketLines = 64;    ///< of one packet slot
 inline constexpr std::size_t kMaxPacketBytes = kInlineBytes + kPacketLines * kPacketPayload;
 
 /// Arrival of one transfer. One line, so that a small message costs one cache line between two cores.
 struct alignas(kCacheLine) DataLine {
-  std::byte payload[kInlineBytes];  ///< first bytes (first line, packet), or a grant's two offsets
-  std::uint64_t hash;               ///< of the call's descriptor
-  std::atomic<std::uint64_t> count; ///< transfers so far, this one included; release, pairs with HostLane::data_ready
+  std::byte payload[kInlineBytes];   ///< first bytes (first line, packet), or a grant's two offsets
+  std::uint64_t hash;                ///< of the call's descriptor
+  std::atomic<std::uint64_t> count;  ///< transfers so far, this one included; release, pairs with HostLane::data_ready
 };
 static_assert(sizeof(DataLine) == kCacheLine);
 
@@ -67,41 +68,48 @@ struct alignas(kCacheLine) PacketLine {
 static_assert(sizeof(PacketLine) == kCacheLine);
 
 /// The flag of transfer q; never 0, which is what a wiped line holds.
-constexpr std::uint32_t packet_flag(std::uint64_t q) { return static_cast<std::uint32_t>(q % 0xffffffffu) + 1; }
+constexpr std::uint32_t packet_flag(std::uint64_t q) {
+  return static_cast<std::uint32_t>(q % 0xffffffffu) + 1;
+}
 /// Transfer q's slot will next hold q + slots: must its lines be wiped first, so that no stale flag can look fresh?
-constexpr bool packet_wipe(std::uint64_t q, std::uint64_t slots) { return (q >> 31) != ((q + slots) >> 31); }
+constexpr bool packet_wipe(std::uint64_t q, std::uint64_t slots) {
+  return (q >> 31) != ((q + slots) >> 31);
+}
 
-/// How the communicator ended, as one rank tells another. A block has one for each rank that may write it, so nobody has to
-/// claim it and a writer that dies in the middle harms no one. `published` is stored last (release), then `errors` below.
+/// How the communicator ended, as one rank tells another. A block has one for each rank that may write it, so nobody
+/// has to claim it and a writer that dies in the middle harms no one. `published` is stored last (release), then
+/// `errors` below.
 struct alignas(kCacheLine) ErrorRecord {
   std::uint32_t code;
   std::int32_t lost_rank;  ///< the rank that is lost, or -1
   char text[1000];
-  std::atomic<std::uint64_t> closed;     ///< not 0: that rank is done with this block and will never touch it again
+  std::atomic<std::uint64_t> closed;  ///< not 0: that rank is done with this block and will never touch it again
   std::atomic<std::uint64_t> published;
 };
 static_assert(sizeof(ErrorRecord) == 1024);
 
-/// One call, in words of relaxed atomics: readable at any time, also from outside. Valid if `number` was the same before and
-/// after reading and not 0.
+/// One call, in words of relaxed atomics: readable at any time, also from outside. Valid if `number` was the same
+/// before and after reading and not 0.
 struct alignas(kCacheLine) CallRecord {
   std::atomic<std::uint64_t> number;  ///< of the call, plus one; 0 while it is being written
   std::atomic<std::uint64_t> hash;
   std::atomic<std::uint64_t> count;
-  std::atomic<std::uint64_t> what;    ///< collective, type, op, state, algorithm, protocol, lanes (bytes, from the lowest)
-  std::atomic<std::uint64_t> root_tile;   ///< root (or peer) in the low half, tile bytes in the high half
+  std::atomic<std::uint64_t>
+      what;  ///< collective, type, op, state, algorithm, protocol, lanes (bytes, from the lowest)
+  std::atomic<std::uint64_t> root_tile;  ///< root (or peer) in the low half, tile bytes in the high half
   std::atomic<std::uint64_t> unused[3];
 };
 static_assert(sizeof(CallRecord) == kCacheLine);
 
 /// What a rank is doing, for peers that wait for it and for `hocket ps`.
 struct alignas(kCacheLine) LiveState {
-  std::atomic<std::uint64_t> entered;       ///< collective calls entered
-  std::atomic<std::uint64_t> completed;     ///< collective calls ended
-  std::atomic<std::uint64_t> waiting;       ///< kind (1 data, 2 credit, 3 other) << 56 | channel id << 40 | peer; 0: not waiting
-  std::atomic<std::uint64_t> waiting_need;  ///< the counter value that would end it
-  std::atomic<std::int64_t> waiting_since;  ///< monotonic ns
-  std::atomic<std::int64_t> heartbeat;      ///< monotonic ns; a blocked rank renews it at least every half second
+  std::atomic<std::uint64_t> entered;    ///< collective calls entered
+  std::atomic<std::uint64_t> completed;  ///< collective calls ended
+  std::atomic<std::uint64_t>
+      waiting;  ///< kind (1 data, 2 credit, 3 other) << 56 | channel id << 40 | peer; 0: not waiting
+  std::atomic<std::uint64_t> waiting_need;    ///< the counter value that would end it
+  std::atomic<std::int64_t> waiting_since;    ///< monotonic ns
+  std::atomic<std::int64_t> heartbeat;        ///< monotonic ns; a blocked rank renews it at least every half second
   std::atomic<std::uint64_t> point_to_point;  ///< send and receive calls entered
   std::atomic<std::uint64_t> point_to_point_completed;
 };
@@ -140,7 +148,8 @@ inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 /// Where the parts of a block are. A pure function of its arguments.
 struct BlockLayout {
   std::uint64_t size, slots, slot_bytes, records;
-  std::uint64_t records_at, point_to_point_at, errors_at, meeting_at, credits_at, grants_at, data_at, packets_at, slots_at, boards_at, bytes;
+  std::uint64_t records_at, point_to_point_at, errors_at, meeting_at, credits_at, grants_at, data_at, packets_at,
+      slots_at, boards_at, bytes;
 
   static constexpr std::uint64_t page(std::uint64_t n) { return (n + 4095) & ~std::uint64_t{4095}; }
 
@@ -163,17 +172,27 @@ struct BlockLayout {
   constexpr std::uint64_t end_index(int channel, int peer) const {
     return static_cast<std::uint64_t>(channel) * size + static_cast<std::uint64_t>(peer);
   }
-  constexpr std::uint64_t error(int from) const { return errors_at + static_cast<std::uint64_t>(from) * sizeof(ErrorRecord); }
-  constexpr std::uint64_t credit(int channel, int peer) const { return credits_at + end_index(channel, peer) * sizeof(CreditLine); }
+  constexpr std::uint64_t error(int from) const {
+    return errors_at + static_cast<std::uint64_t>(from) * sizeof(ErrorRecord);
+  }
+  constexpr std::uint64_t credit(int channel, int peer) const {
+    return credits_at + end_index(channel, peer) * sizeof(CreditLine);
+  }
   constexpr std::uint64_t grant(int channel, int peer) const {
     return grants_at + end_index(channel, peer) * slots * sizeof(GrantLine);
   }
-  constexpr std::uint64_t data(int channel, int peer) const { return data_at + end_index(channel, peer) * slots * sizeof(DataLine); }
+  constexpr std::uint64_t data(int channel, int peer) const {
+    return data_at + end_index(channel, peer) * slots * sizeof(DataLine);
+  }
   constexpr std::uint64_t packets(int channel, int peer) const {
     return packets_at + end_index(channel, peer) * slots * kPacketLines * sizeof(PacketLine);
   }
-  constexpr std::uint64_t slot(int channel, int peer) const { return slots_at + end_index(channel, peer) * slots * slot_bytes; }
-  constexpr std::uint64_t board(int board_id) const { return boards_at + static_cast<std::uint64_t>(board_id) * slots * slot_bytes; }
+  constexpr std::uint64_t slot(int channel, int peer) const {
+    return slots_at + end_index(channel, peer) * slots * slot_bytes;
+  }
+  constexpr std::uint64_t board(int board_id) const {
+    return boards_at + static_cast<std::uint64_t>(board_id) * slots * slot_bytes;
+  }
 };
 
 }  // namespace hocket

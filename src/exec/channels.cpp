@@ -5,8 +5,9 @@
 
 namespace hocket {
 
-Result<std::unique_ptr<Channels>> Channels::create(Arena& arena, std::uint64_t block_offset, const BlockLayout& layout, Rank rank,
-                                                   std::vector<PeerView> peers, std::uint64_t first_transfer) {
+Result<std::unique_ptr<Channels>> Channels::create(Arena& arena, std::uint64_t block_offset, const BlockLayout& layout,
+                                                   Rank rank, std::vector<PeerView> peers,
+                                                   std::uint64_t first_transfer) {
   std::unique_ptr<Channels> c(new Channels(arena, layout));
   c->block_offset_ = block_offset;
   c->block_ = arena.base() + block_offset;
@@ -17,7 +18,8 @@ Result<std::unique_ptr<Channels>> Channels::create(Arena& arena, std::uint64_t b
 
   const int n = static_cast<int>(layout.size);
   const std::uint64_t lines_bytes = layout.slots * sizeof(DataLine);
-  const std::uint64_t shadow_bytes = BlockLayout::page(kChannelIds * lines_bytes) + kChannelIds * layout.slots * layout.slot_bytes;
+  const std::uint64_t shadow_bytes =
+      BlockLayout::page(kChannelIds * lines_bytes) + kChannelIds * layout.slots * layout.slot_bytes;
   std::uint64_t remote = 0;
   for (PeerView& peer : c->peers_)
     if (peer.block == nullptr) ++remote;
@@ -67,7 +69,8 @@ Channels::~Channels() {
 Status Channels::commit_receive(int channel, int peer) {
   const std::size_t at = layout_.end_index(channel, peer);
   if (committed_[at]) return {};
-  HOCKET_TRY(arena_.commit(block_offset_ + layout_.packets(channel, peer), layout_.slots * kPacketLines * sizeof(PacketLine)));
+  HOCKET_TRY(
+      arena_.commit(block_offset_ + layout_.packets(channel, peer), layout_.slots * kPacketLines * sizeof(PacketLine)));
   HOCKET_TRY(arena_.commit(block_offset_ + layout_.slot(channel, peer), layout_.slots * layout_.slot_bytes));
   committed_[at] = true;
   return {};

@@ -15,8 +15,8 @@
 #include "algorithms/bind.hpp"
 #include "algorithms/plan.hpp"
 #include "algorithms/protocol.hpp"
-#include "exec/block.hpp"
 #include "base/host_device.hpp"
+#include "exec/block.hpp"
 
 namespace hocket {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/executor.hpp: runs the lanes of one call on host memory. turn() does what can be done without waiting; whoever owns the
-// call decides how to wait between turns: a blocking caller (exec/waiter.hpp) or the progress thread.
-// Next stop: exec/step_machine.hpp, the interpreter; exec/host_lane.hpp, its policy.
+// exec/executor.hpp: runs the lanes of one call on host memory. turn() does what can be done without waiting; whoever
+// owns the call decides how to wait between turns: a blocking caller (exec/waiter.hpp) or the progress thread. Next
+// stop: exec/step_machine.hpp, the interpreter; exec/host_lane.hpp, its policy.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace hocket {
 
-/// A channel that a call sends on to a peer from which it hears nothing: the call waits until its transfers were taken, so
-/// that a peer which makes another call is noticed (docs/design.md, "Mismatch").
+/// A channel that a call sends on to a peer from which it hears nothing: the call waits until its transfers were taken,
+/// so that a peer which makes another call is noticed (docs/design.md, "Mismatch").
 struct Drain {
   std::uint16_t channel = 0;
   std::int32_t peer = 0;

@@ -4,10 +4,11 @@
 // Protocols (algorithms/protocol.hpp), a property of the call that all its ranks agree on:
 //   bulk        data into the slot, then the counter in the transfer's own line
 //   first line  the first 48 bytes travel in that line beside the counter, the rest in the slot
-//   packet      likewise, but the rest travels in lines of 56 bytes that carry their own flag: no order between lines is needed
-// Towards peers that only puts reach, Moves go to staging slots and descriptors to the proxy queue; the packet protocol is
-// not chosen in such a world.
-// Next stop: transport/shm.cpp for how peers' memory got here; exec/proxy.hpp where it cannot.
+//   packet      likewise, but the rest travels in lines of 56 bytes that carry their own flag: no order between lines
+//   is needed
+// Towards peers that only puts reach, Moves go to staging slots and descriptors to the proxy queue; the packet protocol
+// is not chosen in such a world. Next stop: transport/shm.cpp for how peers' memory got here; exec/proxy.hpp where it
+// cannot.
 #pragma once
 
 #include <cstddef>
@@ -34,11 +35,11 @@ struct BoundCall {
   ReduceFunction reduce = nullptr;
   int world = 1;
   Protocol protocol = Protocol::kBulk;
-  std::uint16_t channel_base = 0;      ///< plan's channel 0
-  bool stream_output = false;          ///< larger than the cache: store around it
-  std::uint64_t credit_every = 1;      ///< credits are published once in so many transfers, and before this rank sleeps
-  std::uint64_t hash = 0;              ///< of the descriptor
-  std::uint64_t input_offset = 0;      ///< in this process's arena, for grants
+  std::uint16_t channel_base = 0;  ///< plan's channel 0
+  bool stream_output = false;      ///< larger than the cache: store around it
+  std::uint64_t credit_every = 1;  ///< credits are published once in so many transfers, and before this rank sleeps
+  std::uint64_t hash = 0;          ///< of the descriptor
+  std::uint64_t input_offset = 0;  ///< in this process's arena, for grants
   std::uint64_t output_offset = 0;
 };
 
@@ -58,7 +59,8 @@ class HostLane {
   static constexpr int kMaxSpans = 130;
 
   /// `fenced`: whether signals carry a fence of their own (transport/doorbell.hpp).
-  HostLane(Channels& channels, bool fenced) : channels_(channels), mask_(channels.layout().slots - 1), fenced_(fenced) {}
+  HostLane(Channels& channels, bool fenced)
+      : channels_(channels), mask_(channels.layout().slots - 1), fenced_(fenced) {}
 
   void begin(const BoundCall& call) {
     call_ = &call;
@@ -134,12 +136,12 @@ class HostLane {
  private:
   /// A span as addresses: contiguous memory, or a slot whose first bytes travel in its line.
   struct Place {
-    std::byte* body = nullptr;       ///< contiguous memory; of a slot: its bytes from 0 on
-    std::byte* line = nullptr;       ///< of a slot in the first-line and packet protocols: 48 bytes
-    PacketLine* packets = nullptr;   ///< of a slot in the packet protocol
+    std::byte* body = nullptr;      ///< contiguous memory; of a slot: its bytes from 0 on
+    std::byte* line = nullptr;      ///< of a slot in the first-line and packet protocols: 48 bytes
+    PacketLine* packets = nullptr;  ///< of a slot in the packet protocol
     std::uint32_t flag = 0;
-    int posted_to = -1;              ///< destination reached by a put from `body`
-    std::uint64_t remote = 0;        ///< where that goes, in the peer's arena
+    int posted_to = -1;        ///< destination reached by a put from `body`
+    std::uint64_t remote = 0;  ///< where that goes, in the peer's arena
     bool slot = false;
   };
 

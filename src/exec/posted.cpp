@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "exec/posted_puts.hpp"
 #include "base/status.hpp"
+#include "exec/posted_puts.hpp"
 #include "exec/step_machine.hpp"
 
 namespace hocket {

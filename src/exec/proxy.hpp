@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec/proxy.hpp: the queue between lanes and a network. A lane that cannot store into a peer's memory posts descriptors here;
-// whoever drives the queue (a waiting host thread, the progress thread; later the proxy of a device) hands them to the
-// endpoint. It knows no algorithm.
+// exec/proxy.hpp: the queue between lanes and a network. A lane that cannot store into a peer's memory posts
+// descriptors here; whoever drives the queue (a waiting host thread, the progress thread; later the proxy of a device)
+// hands them to the endpoint. It knows no algorithm.
 //
 // One producer and one consumer. Descriptors are plain memory with two counters, so the producer may be a device.
 // Next stop: transport/transport.hpp.
@@ -22,12 +22,12 @@ namespace hocket {
 struct ProxyDescriptor {
   enum class Kind : std::uint32_t { kPut, kSignal };
   Kind kind = Kind::kPut;
-  std::uint32_t line_bytes = 0;        ///< signals
-  const std::byte* source = nullptr;   ///< puts
+  std::uint32_t line_bytes = 0;       ///< signals
+  const std::byte* source = nullptr;  ///< puts
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;            ///< in the peer's arena
-  std::uint64_t ticket = 0;            ///< puts
-  std::uint64_t bell = 0;              ///< signals: doorbell in the peer's arena
+  std::uint64_t offset = 0;  ///< in the peer's arena
+  std::uint64_t ticket = 0;  ///< puts
+  std::uint64_t bell = 0;    ///< signals: doorbell in the peer's arena
   std::byte line[kCacheLine] = {};
 };
 

@@ -122,8 +122,8 @@ HOCKET_HD inline bool again(const Step& loop, LaneState& s) {
 
 // Inlined, so that a span stays in registers on its way from here to the policy: small messages feel it.
 template <class Policy>
-HOCKET_HD HOCKET_INLINE SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape, const LaneState& s,
-                         const SpanRef& span, std::uint64_t tile_offset) {
+HOCKET_HD HOCKET_INLINE SpanAt resolve(const PlanView& plan, const LaneProgram& lane, const Shape& shape,
+                                       const LaneState& s, const SpanRef& span, std::uint64_t tile_offset) {
   SpanAt at{span.kind, span.channel, -1, span.index.at(s.i, s.j), 0};
   switch (span.kind) {
     case SpanKind::kInput:

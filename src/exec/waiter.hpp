@@ -8,16 +8,16 @@
 
 #include <cstdint>
 
-#include "transport/doorbell.hpp"
 #include "base/os/clock.hpp"
 #include "base/os/futex.hpp"
 #include "base/os/membarrier.hpp"
+#include "transport/doorbell.hpp"
 
 namespace hocket {
 
 struct WaitPolicy {
-  bool crowded = false;         ///< more ranks than cores on this host
-  bool fenced = true;           ///< signals are fenced; else whoever goes to sleep fences for all (transport/doorbell.hpp)
+  bool crowded = false;  ///< more ranks than cores on this host
+  bool fenced = true;    ///< signals are fenced; else whoever goes to sleep fences for all (transport/doorbell.hpp)
   std::int64_t spin_ns = 50'000;
 };
 

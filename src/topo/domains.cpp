@@ -86,7 +86,7 @@ std::string Domains::to_text() const {
   std::string out = format("{} ranks, {} processes, {} hosts\n", ranks(), processes, hosts);
   for (std::size_t r = 0; r < host.size(); ++r) {
     out += format("rank {}  host {}  process {}  package {}  NUMA {}  L3 {}\n", r, host[r], process[r],
-                       name(package[r]), name(numa[r]), name(l3[r]));
+                  name(package[r]), name(numa[r]), name(l3[r]));
   }
   return out;
 }

@@ -129,13 +129,12 @@ std::string node_text(const Graph& graph, int at, int same) {
         line += node.get("subtype").empty() ? "  memory only" : "  " + printable(node.get("subtype"));
       return node.cpus.empty() ? line : line + "  " + cpus_text(node.cpus);
     }
-    case NodeKind::kL3:
-      return format("L3 {}  {}  {}", node.index, bytes_to_text(node.bytes), cpus_text(node.cpus));
+    case NodeKind::kL3: return format("L3 {}  {}  {}", node.index, bytes_to_text(node.bytes), cpus_text(node.cpus));
     case NodeKind::kCore: {
       CpuSet all;
       for (int i = at; i < at + same; ++i) all = all | graph.nodes[static_cast<std::size_t>(i)].cpus;
-      std::string line = same == 1 ? format("core {}", node.index)
-                                   : format("cores {}-{}", node.index, node.index + same - 1);
+      std::string line =
+          same == 1 ? format("core {}", node.index) : format("cores {}-{}", node.index, node.index + same - 1);
       line += "  " + cpus_text(all);
       if (node.cpus.count() > 1) line += format("  {} threads each", node.cpus.count());
       line += format("  L2 {}", bytes_to_text(node.bytes));
@@ -213,23 +212,22 @@ std::string number_or_null(std::uint64_t value) {
 
 std::string Graph::to_json() const {
   std::string out = format("{{\"host_id\":{},\"source\":{},\"digest\":\"{:016x}\",", json_string(host_id),
-                                json_string(source), digest());
-  out +=
-      format("\"cpus\":{{\"allowed\":\"{}\",\"allowed_count\":{},\"online\":\"{}\",\"quota\":{},\"usable\":{}}},",
-                  cpus.allowed.to_string(), cpus.allowed.count(), cpus.online.to_string(),
-                  cpus.quota_cpus > 0 ? format("{}", cpus.quota_cpus) : "null", cpus.usable_cpus());
+                           json_string(source), digest());
+  out += format("\"cpus\":{{\"allowed\":\"{}\",\"allowed_count\":{},\"online\":\"{}\",\"quota\":{},\"usable\":{}}},",
+                cpus.allowed.to_string(), cpus.allowed.count(), cpus.online.to_string(),
+                cpus.quota_cpus > 0 ? format("{}", cpus.quota_cpus) : "null", cpus.usable_cpus());
   out += "\"nodes\":[";
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
-    out += format("{}\n{{\"id\":{},\"kind\":\"{}\",\"index\":{},\"parent\":{},\"os_index\":{},\"name\":{}",
-                       i ? "," : "", i, to_string(node.kind), node.index,
-                       node.parent < 0 ? "null" : format("{}", node.parent),
-                       node.os_index < 0 ? "null" : format("{}", node.os_index), json_string(node.name));
+    out +=
+        format("{}\n{{\"id\":{},\"kind\":\"{}\",\"index\":{},\"parent\":{},\"os_index\":{},\"name\":{}", i ? "," : "",
+               i, to_string(node.kind), node.index, node.parent < 0 ? "null" : format("{}", node.parent),
+               node.os_index < 0 ? "null" : format("{}", node.os_index), json_string(node.name));
     out += format(",\"cpus\":\"{}\",\"bytes\":{},\"rate\":{},\"attributes\":{{", node.cpus.to_string(),
-                       number_or_null(node.bytes), rate_json(node.rate));
+                  number_or_null(node.bytes), rate_json(node.rate));
     for (std::size_t k = 0; k < node.attributes.size(); ++k) {
       out += format("{}{}:{}", k ? "," : "", json_string(node.attributes[k].first),
-                         json_string(node.attributes[k].second));
+                    json_string(node.attributes[k].second));
     }
     out += "}}";
   }
@@ -237,8 +235,8 @@ std::string Graph::to_json() const {
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge& edge = edges[i];
     out += format("{}\n{{\"kind\":\"{}\",\"from\":{},\"to\":{},\"links\":{},\"rate\":{},\"latency_seconds\":{}}}",
-                       i ? "," : "", to_string(edge.kind), edge.from, edge.to, edge.links, rate_json(edge.rate),
-                       edge.latency_seconds > 0 ? format("{}", edge.latency_seconds) : "null");
+                  i ? "," : "", to_string(edge.kind), edge.from, edge.to, edge.links, rate_json(edge.rate),
+                  edge.latency_seconds > 0 ? format("{}", edge.latency_seconds) : "null");
   }
   out += "],\n\"notes\":[";
   for (std::size_t i = 0; i < notes.size(); ++i) out += format("{}{}", i ? "," : "", json_string(notes[i]));

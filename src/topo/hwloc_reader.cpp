@@ -219,7 +219,7 @@ class Builder {
       if (number_of(bridge.upstream_type) == HWLOC_OBJ_BRIDGE_HOST) {
         parent = graph_.add(NodeKind::kHostBridge, parent);
         at(parent).name = format("{:04x}:{:02x}", static_cast<unsigned>(bridge.downstream.pci.domain),
-                                      bridge.downstream.pci.secondary_bus);
+                                 bridge.downstream.pci.secondary_bus);
         depth = 0;
       } else if (depth % 2 == 1) {
         parent = add_pci_node(NodeKind::kPciSwitch, parent, bridge.upstream.pci);
@@ -256,7 +256,7 @@ class Builder {
       const Rate rate = hwloc_rate(pci.linkspeed);
       if (!rate.known() && pci.linkspeed != 0)
         graph_.notes.push_back(format("PCIe link of {}: {} GB/s is no link speed, taken as unknown", bus,
-                                           static_cast<double>(pci.linkspeed)));
+                                      static_cast<double>(pci.linkspeed)));
       return rate;
     }
     at(node).set("link_speed", speed);
@@ -621,7 +621,7 @@ std::string read_host_id(const std::string& override_id, const std::string& root
   std::string id = text.ok() ? first_line(std::move(*text)) : std::string();
   if (id.empty()) {
     notes->push_back(format("no boot id ({}): set HOCKET_HOST_ID to a name that is unique to this host",
-                                 text.ok() ? "the file is empty" : std::string(text.status().text())));
+                            text.ok() ? "the file is empty" : std::string(text.status().text())));
   }
   return id;
 }

@@ -26,8 +26,8 @@ Graph load_machine(const ReaderOptions& options = {});
 /// The machine that `lstopo FILE.xml` saved (hwloc 1.x to 3.0). All its CPUs are allowed if the file doesn't say.
 ///
 /// hwloc imports it in a child process for a few ms, since a damaged file can end the process that imports it.
-/// kSystem if the file can't be read, kInvalidArgument if it is no hwloc XML or damaged. With `sysfs_root`, speeds that are found
-/// in its sysfs replace those of the file.
+/// kSystem if the file can't be read, kInvalidArgument if it is no hwloc XML or damaged. With `sysfs_root`, speeds that
+/// are found in its sysfs replace those of the file.
 Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& sysfs_root = "");
 
 /// A made-up machine in hwloc's own words: "package:2 numa:1 l3:2 core:4 pu:1". kInvalidArgument if hwloc rejects it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// arena.hpp: the memory of this process that peers may reach. One sealed memfd, large and sparse: addresses are reserved once,
-// memory is taken when committed, so communicators and mem_alloc need no further exchange to be reachable.
+// arena.hpp: the memory of this process that peers may reach. One sealed memfd, large and sparse: addresses are
+// reserved once, memory is taken when committed, so communicators and mem_alloc need no further exchange to be
+// reachable.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,11 @@
 #include <memory>
 #include <mutex>
 
-#include "transport/doorbell.hpp"
 #include "base/os/mapping.hpp"
 #include "base/os/process.hpp"
 #include "base/os/unique_fd.hpp"
 #include "hocket/status.hpp"
+#include "transport/doorbell.hpp"
 #include "transport/transport.hpp"
 
 namespace hocket {

@@ -2,12 +2,12 @@
 // doorbell.hpp: how a thread that waits for peers sleeps, and how peers wake it. Lies in shared memory.
 //
 // The waiter: state := kAsleep (seq_cst exchange), polls everything again, futex wait while kAsleep.
-// The signaller: stores its counter by a seq_cst exchange, then reads the state (seq_cst), and wakes if it is not kAwake.
-// Either the waiter's second poll sees the counter, or the signaller sees the state: no wake-up is lost.
+// The signaller: stores its counter by a seq_cst exchange, then reads the state (seq_cst), and wakes if it is not
+// kAwake. Either the waiter's second poll sees the counter, or the signaller sees the state: no wake-up is lost.
 //
-// The exchange of the signaller is a fence, and it costs a signal as much as all the rest. Where ranks seldom sleep, the waiter
-// pays instead: its exchange is followed by a membarrier, which fences all running signallers, and they store their counters
-// plainly (release). All ranks of a communicator do the one or the other.
+// The exchange of the signaller is a fence, and it costs a signal as much as all the rest. Where ranks seldom sleep,
+// the waiter pays instead: its exchange is followed by a membarrier, which fences all running signallers, and they
+// store their counters plainly (release). All ranks of a communicator do the one or the other.
 //
 // A thread that waits for many communicators sleeps on one of its engine's bells instead: the state then holds
 // kFirstBell + index, and a signaller rings that bell in the same arena.
@@ -53,7 +53,8 @@ inline void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value, bo
     counter.exchange(value, std::memory_order_seq_cst);
   } else {
     counter.store(value, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter's membarrier the processor
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // the compiler keeps the order; the waiter's membarrier the processor
   }
 }
 

@@ -52,10 +52,12 @@ Status FaultyEndpoint::accept_locked(Operation operation) {
   }
   const std::int64_t least = plan_.least_delay.count();
   const std::int64_t most = std::max(least, plan_.most_delay.count());
-  std::int64_t due = os::now_ns() + (most > least ? std::uniform_int_distribution<std::int64_t>(least, most)(random_) : least);
+  std::int64_t due =
+      os::now_ns() + (most > least ? std::uniform_int_distribution<std::int64_t>(least, most)(random_) : least);
   due = std::max(due, last_due_ns_);  // in order, whatever the delays
   if (plan_.bytes_per_second > 0) {
-    due += static_cast<std::int64_t>(1e9 * static_cast<double>(operation.bytes) / static_cast<double>(plan_.bytes_per_second));
+    due += static_cast<std::int64_t>(1e9 * static_cast<double>(operation.bytes) /
+                                     static_cast<double>(plan_.bytes_per_second));
   }
   operation.due_ns = last_due_ns_ = due;
   queue_.push_back(operation);
@@ -109,7 +111,8 @@ Status FaultyEndpoint::error() const {
 
 void FaultyEndpoint::cut_now() {
   const std::scoped_lock lock(mutex_);
-  cut_locked(hocket::error(Code::kPeerLost, "the connection was cut after {} operations (a planned fault)", operations_));
+  cut_locked(
+      hocket::error(Code::kPeerLost, "the connection was cut after {} operations (a planned fault)", operations_));
 }
 
 std::uint64_t FaultyEndpoint::operations() const {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty.hpp: wraps any other endpoint and makes it slow, lossy or dead, for tests and for `hocket doctor`.
 //
-// It hides base(), so that all traffic is posted, as over a network: put() and signal() only enter a queue, and a put's source
-// is read when progress() comes to it, not before. An executor that forgets to wait for completion is caught red-handed.
+// It hides base(), so that all traffic is posted, as over a network: put() and signal() only enter a queue, and a put's
+// source is read when progress() comes to it, not before. An executor that forgets to wait for completion is caught
+// red-handed.
 #pragma once
 
 #include <chrono>
@@ -20,13 +21,13 @@ namespace hocket {
 
 /// What goes wrong. Operations (puts and signals) are counted from 1, each kind for itself for the drops; 0 is never.
 struct FaultPlan {
-  std::uint64_t seed = 1;                 ///< of the delays: equal seeds, equal delays
+  std::uint64_t seed = 1;  ///< of the delays: equal seeds, equal delays
   std::chrono::nanoseconds least_delay{0};
   std::chrono::nanoseconds most_delay{0};  ///< each operation waits a random time between the two; equal: a fixed time
-  std::uint64_t bytes_per_second = 0;     ///< pace of puts and signals; 0: as fast as it goes
-  std::uint64_t drop_put = 0;             ///< this put vanishes (its source counts as read)
-  std::uint64_t drop_signal = 0;          ///< this signal vanishes
-  std::uint64_t cut_at = 0;               ///< from this operation on the connection is dead
+  std::uint64_t bytes_per_second = 0;      ///< pace of puts and signals; 0: as fast as it goes
+  std::uint64_t drop_put = 0;              ///< this put vanishes (its source counts as read)
+  std::uint64_t drop_signal = 0;           ///< this signal vanishes
+  std::uint64_t cut_at = 0;                ///< from this operation on the connection is dead
 };
 
 /// Operations take effect in their order, in calls of progress() only. Beside what Endpoint says, any thread may call

@@ -3,6 +3,8 @@
 
 namespace hocket {
 
-std::string_view LocalEndpoint::transport() const noexcept { return "local"; }
+std::string_view LocalEndpoint::transport() const noexcept {
+  return "local";
+}
 
 }  // namespace hocket

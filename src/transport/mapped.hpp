@@ -23,7 +23,8 @@ class MappedEndpoint : public Endpoint {
   Status progress() final { return error(); }
   Status error() const final;
 
-  /// The peer is gone, and why; only the first call counts. The mapping stays, so who still writes harms nobody. Any thread.
+  /// The peer is gone, and why; only the first call counts. The mapping stays, so who still writes harms nobody. Any
+  /// thread.
   void set_lost(Status why);
 
  protected:

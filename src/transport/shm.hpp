@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // shm.hpp: the transport between processes of one host: each maps the other's arena.
 //
-// The two meet at a Unix socket and exchange their arenas' descriptors. That the descriptor came is not enough: each side
-// proves by reading and answering a random number in the mapping that both see the same memory, and only when both proofs
-// held do both use it. After that the memfds are closed; the socket stays open to show when the peer is gone.
+// The two meet at a Unix socket and exchange their arenas' descriptors. That the descriptor came is not enough: each
+// side proves by reading and answering a random number in the mapping that both see the same memory, and only when both
+// proofs held do both use it. After that the memfds are closed; the socket stays open to show when the peer is gone.
 //
 //     initiator                                    acceptor
 //     hello: who, arena's memfd, nonce and where  ->
@@ -27,10 +27,10 @@
 #include <optional>
 #include <string>
 
-#include "transport/arena.hpp"
 #include "base/os/mapping.hpp"
 #include "base/os/process.hpp"
 #include "base/os/unique_fd.hpp"
+#include "transport/arena.hpp"
 #include "transport/mapped.hpp"
 
 namespace hocket {
@@ -43,7 +43,8 @@ std::string process_name(pid_t pid, std::string_view host);
 
 class ShmEndpoint final : public MappedEndpoint {
  public:
-  explicit ShmEndpoint(os::Mapping mapping) : MappedEndpoint(mapping.data(), mapping.bytes()), mapping_(std::move(mapping)) {}
+  explicit ShmEndpoint(os::Mapping mapping)
+      : MappedEndpoint(mapping.data(), mapping.bytes()), mapping_(std::move(mapping)) {}
   ~ShmEndpoint() override;
   std::string_view transport() const noexcept override { return "shm"; }
 
@@ -60,7 +61,8 @@ class ProofWords {
   /// One pair of words, its nonce set and its answer cleared; given back at the end.
   class Lease {
    public:
-    Lease(Lease&& other) noexcept : words_(std::exchange(other.words_, nullptr)), index_(other.index_), nonce_(other.nonce_) {}
+    Lease(Lease&& other) noexcept
+        : words_(std::exchange(other.words_, nullptr)), index_(other.index_), nonce_(other.nonce_) {}
     ~Lease();
     std::uint32_t index() const noexcept { return index_; }
     std::uint64_t nonce() const noexcept { return nonce_; }
@@ -131,8 +133,8 @@ class ShmHandshake {
   /// `to` is whom the initiator means to reach; the acceptor learns it.
   ShmHandshake(const ShmSelf& self, Role role, int socket, const ProcessToken& to = {});
 
-  /// As far as it goes. Errors: kPeerLost if the connection ended, kInvalidArgument if the peer does not speak this protocol,
-  /// kSystem; the connection is of no more use then.
+  /// As far as it goes. Errors: kPeerLost if the connection ended, kInvalidArgument if the peer does not speak this
+  /// protocol, kSystem; the connection is of no more use then.
   Result<Step> advance();
 
   /// After kDone: ok, or why shared memory cannot be used, in this side's words; equal verdicts on both sides.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator_kill_test.cpp: a rank is killed at a random moment; every other one learns of it, by name and soon, and nothing is
-// left behind.
+// communicator_kill_test.cpp: a rank is killed at a random moment; every other one learns of it, by name and soon, and
+// nothing is left behind.
 //
 // HOCKET_FAULT_REPEATS: how often (100 in the full run). HOCKET_FAULT_SEED: of the moments and the victims.
 #include <gtest/gtest.h>
@@ -32,11 +32,13 @@ struct Board {
 /// Entries of the places where a library of this kind might leave files.
 std::size_t files_left() {
   std::size_t found = 0;
-  for (const char* folder : {"/dev/shm", std::getenv("XDG_RUNTIME_DIR") ? std::getenv("XDG_RUNTIME_DIR") : "/run", "/tmp"}) {
+  for (const char* folder :
+       {"/dev/shm", std::getenv("XDG_RUNTIME_DIR") ? std::getenv("XDG_RUNTIME_DIR") : "/run", "/tmp"}) {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
       const std::string name = entry.path().filename();
-      found += name.find("hocket") != std::string::npos && name.find('.') != std::string::npos && entry.is_socket(error);
+      found +=
+          name.find("hocket") != std::string::npos && name.find('.') != std::string::npos && entry.is_socket(error);
       found += std::string_view(folder) == "/dev/shm";
     }
   }
@@ -96,7 +98,8 @@ TEST(Kill, EverySurvivorLearnsByNameAndSoonAndNothingIsLeft) {
     const auto moment = std::chrono::microseconds(random() % 60000);
     SCOPED_TRACE(testing::Message() << "kill " << i << " of rank " << victim << " after " << moment.count() << " us");
     Shared<Board> board;
-    Processes ranks(kRanks, [&](const RankContext& context) { return run_until_an_error(context, *board, i % 4 == 3); });
+    Processes ranks(kRanks,
+                    [&](const RankContext& context) { return run_until_an_error(context, *board, i % 4 == 3); });
     std::int64_t killed_ns = 0;
     std::thread killer;
     // Three exchanges make the communicator, the fourth starts the calls.
@@ -122,7 +125,8 @@ TEST(Kill, EverySurvivorLearnsByNameAndSoonAndNothingIsLeft) {
       const std::string_view text = error.text;
       EXPECT_TRUE(test::names(text, victim, ranks.pid(victim))) << text;
       // Where this rank met it: the call, its number, and the channel if it was waiting there.
-      const bool named_call = text.find("met this in ") != std::string_view::npos || text.find("met this before ") != std::string_view::npos;
+      const bool named_call = text.find("met this in ") != std::string_view::npos ||
+                              text.find("met this before ") != std::string_view::npos;
       EXPECT_TRUE(named_call && text.find(" #") != std::string_view::npos) << text;
       ++survivors;
       in_a_call += text.find("on channel ") != std::string_view::npos;
@@ -131,9 +135,10 @@ TEST(Kill, EverySurvivorLearnsByNameAndSoonAndNothingIsLeft) {
       most_calls = std::max(most_calls, board->calls[r].load());
     }
   }
-  std::printf("worst time from the kill to an error: %.1f ms; calls before it: %llu to %llu; with the channel: %d of %d\n",
-              static_cast<double>(worst) / 1e6, static_cast<unsigned long long>(least_calls),
-              static_cast<unsigned long long>(most_calls), in_a_call, survivors);
+  std::printf(
+      "worst time from the kill to an error: %.1f ms; calls before it: %llu to %llu; with the channel: %d of %d\n",
+      static_cast<double>(worst) / 1e6, static_cast<unsigned long long>(least_calls),
+      static_cast<unsigned long long>(most_calls), in_a_call, survivors);
   EXPECT_LT(static_cast<double>(worst) / 1e9, 1.0 * test::patience());
   EXPECT_GT(in_a_call, 0);
   EXPECT_EQ(files_left(), files);

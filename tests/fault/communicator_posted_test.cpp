@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator_posted_test.cpp: communicators whose peers are reached by puts only, over connections that are slow, lossy or cut.
+// communicator_posted_test.cpp: communicators whose peers are reached by puts only, over connections that are slow,
+// lossy or cut.
 #include <gtest/gtest.h>
 
 #include "core/communicator_state.hpp"
@@ -32,7 +33,8 @@ class Wires {
   std::vector<std::shared_ptr<FaultyEndpoint>> made_;
 };
 
-/// Threads as ranks, each with an engine of its own, whose ways to other ranks are wrapped by what `plan_of(rank)` says.
+/// Threads as ranks, each with an engine of its own, whose ways to other ranks are wrapped by what `plan_of(rank)`
+/// says.
 void run_posted(int size, const std::function<FaultPlan(int)>& plan_of, const Settings& settings,
                 const std::function<void(Communicator&, Wires&)>& body) {
   ThreadExchange exchange(size);
@@ -76,18 +78,22 @@ class Posted : public testing::TestWithParam<std::tuple<Weather, int>> {};
 
 TEST_P(Posted, AllCollectivesAreRight) {
   const auto& [weather, size] = GetParam();
-  run_posted(size, [&, weather = weather](int r) {
-    FaultPlan plan = weather.plan;
-    plan.seed = static_cast<std::uint64_t>(r) + 1;
-    return plan;
-  }, {}, [](Communicator& comm, Wires&) {
-    std::uint64_t wrong = 0;
-    for (std::uint64_t k = 0; k < 48; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong));
-    Stream stream;
-    for (std::uint64_t k = 0; k < 24; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong, 5003, &stream));
-    EXPECT_EQ(wrong, 0u);
-    EXPECT_FALSE(comm.state()->world.direct);
-  });
+  run_posted(
+      size,
+      [&, weather = weather](int r) {
+        FaultPlan plan = weather.plan;
+        plan.seed = static_cast<std::uint64_t>(r) + 1;
+        return plan;
+      },
+      {},
+      [](Communicator& comm, Wires&) {
+        std::uint64_t wrong = 0;
+        for (std::uint64_t k = 0; k < 48; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong));
+        Stream stream;
+        for (std::uint64_t k = 0; k < 24; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong, 5003, &stream));
+        EXPECT_EQ(wrong, 0u);
+        EXPECT_FALSE(comm.state()->world.direct);
+      });
 }
 
 const Weather kWeathers[] = {
@@ -98,7 +104,8 @@ const Weather kWeathers[] = {
 
 INSTANTIATE_TEST_SUITE_P(Weathers, Posted, testing::Combine(testing::ValuesIn(kWeathers), testing::Values(2, 3, 4)),
                          [](const auto& info) {
-                           return std::string(std::get<0>(info.param).name) + "_" + std::to_string(std::get<1>(info.param));
+                           return std::string(std::get<0>(info.param).name) + "_" +
+                                  std::to_string(std::get<1>(info.param));
                          });
 
 TEST(PostedWires, EveryAllReduceAlgorithmIsRight) {
@@ -106,11 +113,13 @@ TEST(PostedWires, EveryAllReduceAlgorithmIsRight) {
     SCOPED_TRACE(algorithm);
     Settings settings;
     settings.algo = std::string("all_reduce:") + algorithm;
-    run_posted(3, [](int) { return FaultPlan{.least_delay = 0us, .most_delay = 100us}; }, settings, [](Communicator& comm, Wires&) {
-      std::uint64_t wrong = 0;
-      for (std::uint64_t k = 0; k < 72; k += 8) EXPECT_OK(test::mixed_call(comm, k, &wrong, 100000));
-      EXPECT_EQ(wrong, 0u);
-    });
+    run_posted(
+        3, [](int) { return FaultPlan{.least_delay = 0us, .most_delay = 100us}; }, settings,
+        [](Communicator& comm, Wires&) {
+          std::uint64_t wrong = 0;
+          for (std::uint64_t k = 0; k < 72; k += 8) EXPECT_OK(test::mixed_call(comm, k, &wrong, 100000));
+          EXPECT_EQ(wrong, 0u);
+        });
   }
 }
 
@@ -121,19 +130,25 @@ TEST(PostedWires, ACutConnectionIsPeerLostOnAllRanks) {
     Settings settings;
     settings.timeout = 3s;
     std::atomic<int> lost{0};
-    run_posted(3, [&](int r) { return r == 1 ? FaultPlan{.cut_at = at} : FaultPlan{}; }, settings, [&](Communicator& comm, Wires&) {
-      std::uint64_t wrong = 0;
-      Status status;
-      for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) status = test::mixed_call(comm, k, &wrong);
-      EXPECT_FALSE(status.ok());
-      EXPECT_EQ(wrong, 0u);
-      lost += status.code() == Code::kPeerLost;
-      if (comm.rank() == 1) { EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string(); }
-      // Who could not be told finds out by its own time-out, and names rank 1 or one that waits for it.
-      if (comm.rank() != 1) { EXPECT_TRUE(status.code() == Code::kPeerLost || status.code() == Code::kTimeout) << status.to_string(); }
-      EXPECT_NE(status.text().find("rank "), std::string_view::npos) << status.to_string();
-      EXPECT_FALSE(comm.barrier().ok());
-    });
+    run_posted(
+        3, [&](int r) { return r == 1 ? FaultPlan{.cut_at = at} : FaultPlan{}; }, settings,
+        [&](Communicator& comm, Wires&) {
+          std::uint64_t wrong = 0;
+          Status status;
+          for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) status = test::mixed_call(comm, k, &wrong);
+          EXPECT_FALSE(status.ok());
+          EXPECT_EQ(wrong, 0u);
+          lost += status.code() == Code::kPeerLost;
+          if (comm.rank() == 1) {
+            EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
+          }
+          // Who could not be told finds out by its own time-out, and names rank 1 or one that waits for it.
+          if (comm.rank() != 1) {
+            EXPECT_TRUE(status.code() == Code::kPeerLost || status.code() == Code::kTimeout) << status.to_string();
+          }
+          EXPECT_NE(status.text().find("rank "), std::string_view::npos) << status.to_string();
+          EXPECT_FALSE(comm.barrier().ok());
+        });
     EXPECT_GE(lost, 1);
   }
 }
@@ -141,16 +156,18 @@ TEST(PostedWires, ACutConnectionIsPeerLostOnAllRanks) {
 TEST(PostedWires, AllWiresCutInTheMiddleEndOnAllRanks) {
   Settings settings;
   settings.timeout = 3s;
-  run_posted(3, [](int) { return FaultPlan{}; }, settings, [&](Communicator& comm, Wires& wires) {
-    std::uint64_t wrong = 0;
-    Status status;
-    for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) {
-      if (k == 30) wires.cut();
-      status = test::mixed_call(comm, k, &wrong);
-    }
-    EXPECT_EQ(wrong, 0u);
-    EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
-  });
+  run_posted(
+      3, [](int) { return FaultPlan{}; }, settings,
+      [&](Communicator& comm, Wires& wires) {
+        std::uint64_t wrong = 0;
+        Status status;
+        for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) {
+          if (k == 30) wires.cut();
+          status = test::mixed_call(comm, k, &wrong);
+        }
+        EXPECT_EQ(wrong, 0u);
+        EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
+      });
 }
 
 TEST(PostedWires, ASignalThatNeverComesEndsInATimeOutThatNamesTheRank) {
@@ -159,14 +176,17 @@ TEST(PostedWires, ASignalThatNeverComesEndsInATimeOutThatNamesTheRank) {
     Settings settings;
     settings.timeout = 500ms;
     std::atomic<int> named{0};
-    run_posted(3, [&](int r) { return r == 2 ? FaultPlan{.drop_signal = signal} : FaultPlan{}; }, settings, [&](Communicator& comm, Wires&) {
-      std::uint64_t wrong = 0;
-      Status status;
-      for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) status = test::mixed_call(comm, k, &wrong);
-      EXPECT_EQ(status.code(), Code::kTimeout) << status.to_string();
-      EXPECT_EQ(wrong, 0u);
-      named += status.text().find("HOCKET_TIMEOUT") != std::string_view::npos && status.text().find(" (pid ") != std::string_view::npos;
-    });
+    run_posted(
+        3, [&](int r) { return r == 2 ? FaultPlan{.drop_signal = signal} : FaultPlan{}; }, settings,
+        [&](Communicator& comm, Wires&) {
+          std::uint64_t wrong = 0;
+          Status status;
+          for (std::uint64_t k = 0; k < 1000 && status.ok(); ++k) status = test::mixed_call(comm, k, &wrong);
+          EXPECT_EQ(status.code(), Code::kTimeout) << status.to_string();
+          EXPECT_EQ(wrong, 0u);
+          named += status.text().find("HOCKET_TIMEOUT") != std::string_view::npos &&
+                   status.text().find(" (pid ") != std::string_view::npos;
+        });
     EXPECT_EQ(named, 3);
   }
 }

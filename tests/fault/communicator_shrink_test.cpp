@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator_shrink_test.cpp: survivors of a killed or stopped rank go on without it, and what was excluded cannot touch what they
-// use, however late it wakes.
+// communicator_shrink_test.cpp: survivors of a killed or stopped rank go on without it, and what was excluded cannot
+// touch what they use, however late it wakes.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -59,12 +59,14 @@ int failed(const RankContext& context, int code, const Status& status) {
 }
 
 /// Checked collectives on what is left.
-int checked_calls(const RankContext& context, Communicator& comm, std::uint64_t calls, const std::function<void(std::uint64_t)>& each = {}) {
+int checked_calls(const RankContext& context, Communicator& comm, std::uint64_t calls,
+                  const std::function<void(std::uint64_t)>& each = {}) {
   std::uint64_t wrong = 0;
   for (std::uint64_t k = 0; k < calls; ++k) {
     if (each) each(k);
     if (const Status status = test::mixed_call(comm, k, &wrong, 5003); !status.ok()) return failed(context, 20, status);
-    if (wrong != 0) return failed(context, 21, Status(Code::kInternal, "call " + std::to_string(k) + " gave wrong elements"));
+    if (wrong != 0)
+      return failed(context, 21, Status(Code::kInternal, "call " + std::to_string(k) + " gave wrong elements"));
   }
   return 0;
 }
@@ -146,7 +148,8 @@ TEST(Shrink, TheRestOfAKilledRankGoesOnTwice) {
     return checked_calls(context, *two, 50);
   });
   const auto codes = ranks.run();
-  for (int r = 0; r < kRanks; ++r) EXPECT_EQ(codes[static_cast<std::size_t>(r)], r == kVictim ? -SIGKILL : 0) << "rank " << r;
+  for (int r = 0; r < kRanks; ++r)
+    EXPECT_EQ(codes[static_cast<std::size_t>(r)], r == kVictim ? -SIGKILL : 0) << "rank " << r;
 }
 
 class ShrinkOverBothWires : public testing::TestWithParam<Wire> {};
@@ -226,7 +229,8 @@ void run_fencing(bool fence) {
     if (!eventually([&] { return board->others_go.load(); })) return 14;
     if (self.comm->barrier().code() != Code::kTimeout) return 15;
     auto rest = self.comm->shrink({}, 500ms);
-    board->errors[context.rank].set(rest.ok() ? "" : rest.status().text(), rest.ok() ? Code::kOk : rest.status().code());
+    board->errors[context.rank].set(rest.ok() ? "" : rest.status().text(),
+                                    rest.ok() ? Code::kOk : rest.status().code());
     if (!fence) return rest.ok() ? 16 : 0;
     if (!rest.ok()) return failed(context, 17, rest.status());
     return checked_calls(context, *rest, 50);
@@ -241,7 +245,8 @@ void run_fencing(bool fence) {
     if (fence) continue;
     EXPECT_EQ(static_cast<Code>(board->errors[r].code), Code::kUnsupported) << board->errors[r].text;
     EXPECT_TRUE(test::names(board->errors[r].text, kVictim, ranks.pid(kVictim))) << board->errors[r].text;
-    EXPECT_NE(std::string_view(board->errors[r].text).find("HOCKET_FENCE"), std::string_view::npos) << board->errors[r].text;
+    EXPECT_NE(std::string_view(board->errors[r].text).find("HOCKET_FENCE"), std::string_view::npos)
+        << board->errors[r].text;
   }
   board->victim_goes = true;
   ranks.resume(kVictim);
@@ -249,8 +254,12 @@ void run_fencing(bool fence) {
   EXPECT_EQ(ranks.join(kVictim), fence ? -SIGKILL : 0);
 }
 
-TEST(Shrink, WithMemAllocMemoryAStoppedRankIsARefusalWithTheReason) { run_fencing(false); }
-TEST(Shrink, WithMemAllocMemoryAStoppedRankIsEndedWhereAllowed) { run_fencing(true); }
+TEST(Shrink, WithMemAllocMemoryAStoppedRankIsARefusalWithTheReason) {
+  run_fencing(false);
+}
+TEST(Shrink, WithMemAllocMemoryAStoppedRankIsEndedWhereAllowed) {
+  run_fencing(true);
+}
 
 TEST(Shrink, ARankThatDiesMeanwhileIsExcludedOrNamed) {
   for (int round = 0; round < 3; ++round) {
@@ -274,8 +283,8 @@ TEST(Shrink, ARankThatDiesMeanwhileIsExcludedOrNamed) {
       board->in_shrink = true;
       auto rest = self.comm->shrink(out);
       if (context.rank == kVictim) std::this_thread::sleep_for(60s);
-      // Either without it, or an error that names it and a second time without it: never a hang. What was made with it ends
-      // when it is used.
+      // Either without it, or an error that names it and a second time without it: never a hang. What was made with it
+      // ends when it is used.
       if (!rest.ok()) {
         board->errors[context.rank].set(rest.status().text(), rest.status().code());
         if (rest.status().code() != Code::kPeerLost) return failed(context, 14, rest.status());
@@ -294,7 +303,8 @@ TEST(Shrink, ARankThatDiesMeanwhileIsExcludedOrNamed) {
     });
     const auto codes = ranks.run();
     for (int r = 0; r < kRanks; ++r)
-      EXPECT_EQ(codes[static_cast<std::size_t>(r)], r == kVictim ? -SIGKILL : 0) << "rank " << r << ": " << board->errors[r].text;
+      EXPECT_EQ(codes[static_cast<std::size_t>(r)], r == kVictim ? -SIGKILL : 0)
+          << "rank " << r << ": " << board->errors[r].text;
   }
 }
 

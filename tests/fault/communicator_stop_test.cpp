@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator_stop_test.cpp: a rank is stopped (SIGSTOP); after Settings::warn_after all others say for whom they wait, and blame
-// nobody else; when it goes on, so do they.
+// communicator_stop_test.cpp: a rank is stopped (SIGSTOP); after Settings::warn_after all others say for whom they
+// wait, and blame nobody else; when it goes on, so do they.
 #include <gtest/gtest.h>
 
 #include "support/faults.hpp"
@@ -23,14 +23,13 @@ constexpr auto kWarnAfter = 1s;
 enum class Moment { kBeforeTheCall, kInsideTheCall };
 
 struct Board {
-  std::atomic<bool> victim_waits;   ///< the victim is where it is to be stopped, or is about to sleep there
+  std::atomic<bool> victim_waits;  ///< the victim is where it is to be stopped, or is about to sleep there
   std::atomic<bool> others_go;
   std::atomic<bool> victim_goes;
   std::atomic<std::int64_t> entered_ns[kRanks];
-  SharedText warnings[kRanks];      ///< the first of each rank
+  SharedText warnings[kRanks];  ///< the first of each rank
   std::atomic<std::uint64_t> wrong[kRanks];
 };
-
 
 class Stop : public testing::TestWithParam<std::tuple<const char*, Moment>> {};
 
@@ -78,8 +77,8 @@ TEST_P(Stop, AllOthersNameTheStoppedRankAndNobodyElse) {
   });
   std::thread server([&] { ranks.serve(); });
   ASSERT_TRUE(eventually([&] { return board->victim_waits.load(); }));
-  // Inside: it enters the call at once and then finds nobody there, so a moment later it sleeps in it. (Should it not be there
-  // yet, it is stopped before the call, and all that follows must hold just the same.)
+  // Inside: it enters the call at once and then finds nobody there, so a moment later it sleeps in it. (Should it not
+  // be there yet, it is stopped before the call, and all that follows must hold just the same.)
   if (moment == Moment::kInsideTheCall) std::this_thread::sleep_for(50ms);
   ranks.stop(victim);
   board->others_go = true;

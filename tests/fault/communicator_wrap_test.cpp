@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator_wrap_test.cpp: packet flags are 32 bits of a 64-bit count: channels that start shortly before they wrap, over all
-// protocols.
+// communicator_wrap_test.cpp: packet flags are 32 bits of a 64-bit count: channels that start shortly before they wrap,
+// over all protocols.
 #include <gtest/gtest.h>
 
 #include "core/communicator_state.hpp"

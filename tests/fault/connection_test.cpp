@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// connection_test.cpp: peers that die, stop, lie, send garbage or refuse; descriptors that run out; and what is left behind.
+// connection_test.cpp: peers that die, stop, lie, send garbage or refuse; descriptors that run out; and what is left
+// behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -11,9 +12,9 @@
 #include <fstream>
 #include <set>
 
-#include "core/engine.hpp"
 #include "base/os/memfd.hpp"
 #include "base/os/socket.hpp"
+#include "core/engine.hpp"
 #include "support/processes.hpp"
 #include "transport/shm.hpp"
 
@@ -26,8 +27,12 @@ using test::Footprint;
 using test::Processes;
 using test::RankContext;
 
-os::WaitLimits within(std::chrono::nanoseconds time) { return {.deadline = os::Deadline::after(time), .abort = nullptr}; }
-os::WaitLimits patient() { return within(60s); }
+os::WaitLimits within(std::chrono::nanoseconds time) {
+  return {.deadline = os::Deadline::after(time), .abort = nullptr};
+}
+os::WaitLimits patient() {
+  return within(60s);
+}
 
 std::shared_ptr<EngineCore> new_engine(EngineOptions options = {}) {
   auto engine = EngineCore::create(std::move(options));
@@ -65,7 +70,8 @@ class Losses {
 
 // Connects two engines of this process with each other.
 std::pair<Result<std::shared_ptr<Endpoint>>, Result<std::shared_ptr<Endpoint>>> connect_both(
-    EngineCore& a, EngineCore& b, std::vector<TransportTrial>* of_a = nullptr, std::vector<TransportTrial>* of_b = nullptr) {
+    EngineCore& a, EngineCore& b, std::vector<TransportTrial>* of_a = nullptr,
+    std::vector<TransportTrial>* of_b = nullptr) {
   Result<std::shared_ptr<Endpoint>> from_b = Status(Code::kInternal, "not tried");
   std::thread thread([&] { from_b = b.connect(a.address(), {}, patient(), of_b); });
   auto from_a = a.connect(b.address(), {}, patient(), of_a);
@@ -85,7 +91,8 @@ TEST(Connection, BothSidesLearnWhyTheProofFailed) {
     const auto [from_a, from_b] = connect_both(*a, *b, &of_a, &of_b);
     for (const auto& [result, trials] : {std::pair(from_a, of_a), std::pair(from_b, of_b)}) {
       EXPECT_EQ(result.status().code(), Code::kUnsupported) << result.status().to_string();
-      EXPECT_NE(result.status().text().find("does not see the memory"), std::string_view::npos) << result.status().to_string();
+      EXPECT_NE(result.status().text().find("does not see the memory"), std::string_view::npos)
+          << result.status().to_string();
       ASSERT_EQ(trials.size(), 2u);
       EXPECT_EQ(trials[0].transport, "local");
       EXPECT_FALSE(trials[0].reason.empty());
@@ -155,7 +162,8 @@ TEST(Connection, ThreadsThatConnectAtOnceShareOneConnection) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
-      const auto endpoint = i % 2 == 0 ? a->connect(b->address(), {}, patient(), nullptr) : b->connect(a->address(), {}, patient(), nullptr);
+      const auto endpoint = i % 2 == 0 ? a->connect(b->address(), {}, patient(), nullptr)
+                                       : b->connect(a->address(), {}, patient(), nullptr);
       ASSERT_TRUE(endpoint.ok()) << endpoint.status().to_string();
       const std::scoped_lock lock(mutex);
       bases.insert(endpoint.value()->base());
@@ -239,8 +247,8 @@ TEST(Connection, AnIdleControlThreadDoesNotRun) {
 // ---- Strangers at the socket ----
 
 os::UnixSocket visit(EngineCore& engine) {
-  return os::UnixSocket::connect(os::UnixAddress::abstract(engine.address().socket_name.data()), os::UnixSocket::IfAbsent::kFail,
-                                 patient())
+  return os::UnixSocket::connect(os::UnixAddress::abstract(engine.address().socket_name.data()),
+                                 os::UnixSocket::IfAbsent::kFail, patient())
       .value();
 }
 
@@ -317,7 +325,8 @@ TEST(ControlSocket, MemoryThatCouldShrinkOrIsTooShortIsRefusedWithTheReason) {
     auto visitor = visit(*engine);
     send_raw(visitor, &message, sizeof message, fd);
     ShmMessage reply{};
-    EXPECT_TRUE(os::receive_all(visitor.fd(), std::as_writable_bytes(std::span(&reply, 1)), patient(), "the engine").ok());
+    EXPECT_TRUE(
+        os::receive_all(visitor.fd(), std::as_writable_bytes(std::span(&reply, 1)), patient(), "the engine").ok());
     EXPECT_NE(reply.failed, 0u);
     return std::string(reply.reason.data());
   };
@@ -361,7 +370,8 @@ TEST(PeerProcess, AKilledOneIsNamedToAllItsPeers) {
     if (!eventually([&] { return !losses.of(all[2].token).ok(); })) return 3;
     const Status why = losses.of(all[2].token);
     EXPECT_EQ(why.code(), Code::kPeerLost);
-    EXPECT_NE(why.text().find("process " + std::to_string(all[2].pid) + " on host "), std::string_view::npos) << why.to_string();
+    EXPECT_NE(why.text().find("process " + std::to_string(all[2].pid) + " on host "), std::string_view::npos)
+        << why.to_string();
     EXPECT_NE(why.text().find("ended"), std::string_view::npos) << why.to_string();
     EXPECT_EQ(endpoints[1]->error().code(), Code::kPeerLost);
     return 0;
@@ -417,8 +427,8 @@ TEST(PeerProcess, AStoppedOneCanBeWaitedForAndGivenUp) {
     return 0;
   });
   EXPECT_EQ(ranks.run([&](int done) {
-              if (done == 1) ranks.stop(1);
-            }),
+    if (done == 1) ranks.stop(1);
+  }),
             (std::vector<int>{0, 0}));
 }
 
@@ -560,7 +570,8 @@ TEST(PeerProcess, KilledProcessesLeaveNoFiles) {
   });
   EXPECT_TRUE(files_below(base).empty());
   EXPECT_EQ(files_below("/dev/shm"), shm_before);
-  for (const std::string& path : files_below("/tmp")) EXPECT_EQ(path.find("/tmp/hocket-" + std::to_string(::geteuid()) + "/"), std::string::npos);
+  for (const std::string& path : files_below("/tmp"))
+    EXPECT_EQ(path.find("/tmp/hocket-" + std::to_string(::geteuid()) + "/"), std::string::npos);
   std::filesystem::remove_all(base);
 }
 
@@ -599,7 +610,8 @@ TEST(PeerProcess, ExitWithALiveDefaultEngineNeitherHangsNorCrashes) {
     const auto engine = EngineCore::of(nullptr).value();
     if (engine != EngineCore::of(nullptr).value()) return 1;
     const auto all = context.gather(engine->address());
-    static auto* const endpoint = new auto(engine->connect(all[static_cast<std::size_t>(1 - context.rank)], {}, patient(), nullptr));
+    static auto* const endpoint =
+        new auto(engine->connect(all[static_cast<std::size_t>(1 - context.rank)], {}, patient(), nullptr));
     if (!endpoint->ok() || !context.barrier()) return 2;
     std::exit(0);
   });

@@ -12,10 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "exec/ends.hpp"
 #include "checker/worlds.hpp"
 #include "exec/cuda_lane.hpp"
 #include "exec/device_channels.hpp"
+#include "exec/ends.hpp"
 #include "gpu/device_cases.hpp"
 
 namespace hocket {

@@ -59,7 +59,8 @@ TEST_P(Abort, EndsWhatIsQueuedOnStreams) {
     std::vector<std::vector<float>> buffers(10, std::vector<float>(1000, 1));
     if (comm.rank() == 0) {
       for (auto& buffer : buffers)
-        EXPECT_OK(comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::kFloat32, ReduceOp::kSum, stream));
+        EXPECT_OK(
+            comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::kFloat32, ReduceOp::kSum, stream));
       EXPECT_FALSE(stream.idle());
       comm.abort();
       EXPECT_EQ(stream.synchronize().code(), Code::kAborted);
@@ -118,7 +119,8 @@ TEST_P(Abort, DestructionWhileAPeerIsInACallThatNeedsItIsToldToAll) {
       const Status status = comm.all_reduce(std::span(buffer));
       EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
     }
-    EXPECT_NE(comm.async_error().text().find("has left the communicator"), std::string_view::npos) << comm.async_error().to_string();
+    EXPECT_NE(comm.async_error().text().find("has left the communicator"), std::string_view::npos)
+        << comm.async_error().to_string();
   });
 }
 
@@ -228,18 +230,21 @@ TEST(Pending, AbortedInTheMiddleLeavesNothing) {
     first.abort();
     EXPECT_EQ(first.wait().status().code(), Code::kAborted);
     go_on.set_value();
-    // The first one's thread was in connect and told that it was aborted, or was past that: then its rank has left at once.
+    // The first one's thread was in connect and told that it was aborted, or was past that: then its rank has left at
+    // once.
     auto other = second.wait();
     const Status status = other.ok() ? other->barrier() : other.status();
     EXPECT_TRUE(status.code() == Code::kPeerLost || status.code() == Code::kAborted) << status.to_string();
   }
-  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "\nafter: " << Footprint::now();
+  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
+      << "before: " << before << "\nafter: " << Footprint::now();
 }
 
 // ---- That cannot be made ----
 
 /// Each rank's own settings and engine; the status of each.
-std::vector<Status> create_each(const std::vector<Settings>& settings, const std::vector<std::shared_ptr<Engine>>& engines) {
+std::vector<Status> create_each(const std::vector<Settings>& settings,
+                                const std::vector<std::shared_ptr<Engine>>& engines) {
   const int n = static_cast<int>(settings.size());
   ThreadExchange exchange(n);
   std::vector<Status> statuses(settings.size());
@@ -301,7 +306,8 @@ TEST(Create, WhereNoTransportIsAllowedSaysSoOnAllRanks) {
 TEST(Create, WhereSharedMemoryIsNotProvenHasTheReasonOnAllRanks) {
   EngineOptions refusing;
   refusing.refuse_shm = true;
-  for (const Status& status : create_each(std::vector<Settings>(3), {new_engine(), new_engine(refusing), new_engine()})) {
+  for (const Status& status :
+       create_each(std::vector<Settings>(3), {new_engine(), new_engine(refusing), new_engine()})) {
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.text().find("does not see the memory"), std::string_view::npos) << status.to_string();
   }
@@ -311,7 +317,9 @@ TEST(Create, BadArgumentsAreRefusedByThemselves) {
   EXPECT_EQ(Communicator::create(0, 0, {}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(Communicator::create(2, 2, {}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(Communicator::create(0, 2, {}).status().code(), Code::kInvalidArgument);
-  const auto throws = [](std::span<const std::byte>, std::span<std::byte>) -> Status { throw std::runtime_error("no network"); };
+  const auto throws = [](std::span<const std::byte>, std::span<std::byte>) -> Status {
+    throw std::runtime_error("no network");
+  };
   const auto thrown = Communicator::create(0, 2, throws);
   EXPECT_FALSE(thrown.ok());
   EXPECT_NE(thrown.status().text().find("no network"), std::string_view::npos) << thrown.status().to_string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators end to end, ranks as threads over both wires: every collective, in and out of place, odd counts, streams,
-// split, mem_alloc.
+// Communicators end to end, ranks as threads over both wires: every collective, in and out of place, odd counts,
+// streams, split, mem_alloc.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -14,7 +14,9 @@ namespace {
 using test::run_ranks;
 using test::Wire;
 
-float value(int rank, std::size_t i) { return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11); }
+float value(int rank, std::size_t i) {
+  return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 11);
+}
 
 std::vector<float> filled(int rank, std::size_t count, std::size_t from = 0) {
   std::vector<float> v(count);
@@ -111,7 +113,9 @@ TEST_P(Collectives, StreamsRunInOrderAndReportNothingWhenAllIsWell) {
     Stream stream;
     std::vector<std::vector<float>> buffers;
     for (int k = 0; k < 20; ++k) buffers.push_back(filled(r, 1000 + static_cast<std::size_t>(k)));
-    for (auto& buffer : buffers) EXPECT_OK(comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::kFloat32, ReduceOp::kSum, stream));
+    for (auto& buffer : buffers)
+      EXPECT_OK(
+          comm.all_reduce(buffer.data(), buffer.data(), buffer.size(), DataType::kFloat32, ReduceOp::kSum, stream));
     std::vector<float> last = filled(r, 100);
     EXPECT_OK(comm.all_reduce(std::span(last)));  // blocking, after what is queued
     EXPECT_OK(stream.synchronize());
@@ -157,7 +161,8 @@ TEST_P(Collectives, SymmetricMemoryIsReachedWithoutStaging) {
       EXPECT_EQ(std::vector<float>(out, out + kCount), expected);
       EXPECT_OK(comm.all_gather(in, out, kCount, DataType::kFloat32));
       for (int p = 0; p < n; ++p)
-        EXPECT_EQ(std::vector<float>(out + static_cast<std::size_t>(p) * kCount, out + static_cast<std::size_t>(p + 1) * kCount),
+        EXPECT_EQ(std::vector<float>(out + static_cast<std::size_t>(p) * kCount,
+                                     out + static_cast<std::size_t>(p + 1) * kCount),
                   filled(p + repeat, kCount));
     }
     EXPECT_OK(comm.mem_free(*memory));
@@ -181,8 +186,10 @@ TEST(Communicators, OppositeOrderOnTwoStreamsMakesProgress) {
     Communicator& second = a.rank() == 0 ? *b : a;
     std::vector<float>& first_buffer = a.rank() == 0 ? x : y;
     std::vector<float>& second_buffer = a.rank() == 0 ? y : x;
-    EXPECT_OK(first.all_reduce(first_buffer.data(), first_buffer.data(), first_buffer.size(), DataType::kFloat32, ReduceOp::kSum, one));
-    EXPECT_OK(second.all_reduce(second_buffer.data(), second_buffer.data(), second_buffer.size(), DataType::kFloat32, ReduceOp::kSum, two));
+    EXPECT_OK(first.all_reduce(first_buffer.data(), first_buffer.data(), first_buffer.size(), DataType::kFloat32,
+                               ReduceOp::kSum, one));
+    EXPECT_OK(second.all_reduce(second_buffer.data(), second_buffer.data(), second_buffer.size(), DataType::kFloat32,
+                                ReduceOp::kSum, two));
     EXPECT_OK(one.synchronize());
     EXPECT_OK(two.synchronize());
     EXPECT_EQ(x, std::vector<float>(100000, 2));
@@ -193,11 +200,16 @@ TEST(Communicators, OppositeOrderOnTwoStreamsMakesProgress) {
 TEST(Communicators, BadArgumentsLoseNothing) {
   run_ranks(2, Wire::kLocal, {}, [](Communicator& comm) {
     std::vector<float> v(10, 1), w(10);
-    EXPECT_EQ(comm.all_reduce(nullptr, w.data(), 10, DataType::kFloat32, ReduceOp::kSum).code(), Code::kInvalidArgument);
-    EXPECT_EQ(comm.all_reduce(v.data(), v.data() + 1, 9, DataType::kFloat32, ReduceOp::kSum).code(), Code::kInvalidArgument);
-    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), 10, static_cast<DataType>(77), ReduceOp::kSum).code(), Code::kInvalidArgument);
-    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), 10, DataType::kFloat32, static_cast<ReduceOp>(9)).code(), Code::kInvalidArgument);
-    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), ~std::size_t{0}, DataType::kFloat32, ReduceOp::kSum).code(), Code::kInvalidArgument);
+    EXPECT_EQ(comm.all_reduce(nullptr, w.data(), 10, DataType::kFloat32, ReduceOp::kSum).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(comm.all_reduce(v.data(), v.data() + 1, 9, DataType::kFloat32, ReduceOp::kSum).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), 10, static_cast<DataType>(77), ReduceOp::kSum).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), 10, DataType::kFloat32, static_cast<ReduceOp>(9)).code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(comm.all_reduce(v.data(), w.data(), ~std::size_t{0}, DataType::kFloat32, ReduceOp::kSum).code(),
+              Code::kInvalidArgument);
     EXPECT_EQ(comm.broadcast(v.data(), v.data(), 10, DataType::kFloat32, 2).code(), Code::kInvalidArgument);
     EXPECT_EQ(comm.broadcast(v.data(), v.data(), 10, DataType::kFloat32, -1).code(), Code::kInvalidArgument);
     EXPECT_EQ(comm.send(v.data(), 1, DataType::kFloat32, comm.rank()).code(), Code::kInvalidArgument);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// environment_test.cpp: places that are small: few descriptors, a tiny /dev/shm, far more ranks than cores, neighbours that take the
-// CPU; and an idle communicator takes none.
+// environment_test.cpp: places that are small: few descriptors, a tiny /dev/shm, far more ranks than cores, neighbours
+// that take the CPU; and an idle communicator takes none.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -28,7 +28,8 @@ int create_and_call(const RankContext& context, std::uint64_t calls, std::size_t
   if (!comm.ok()) return say(context, 10, comm.status());
   std::uint64_t wrong = 0;
   for (std::uint64_t k = 0; k < calls; ++k)
-    if (const Status status = test::mixed_call(*comm, k, &wrong, largest); !status.ok()) return say(context, 11, status);
+    if (const Status status = test::mixed_call(*comm, k, &wrong, largest); !status.ok())
+      return say(context, 11, status);
   return wrong == 0 ? 0 : 12;
 }
 

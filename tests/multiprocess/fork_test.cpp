@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork_test.cpp: a process that forks in the middle, and one that ends without a word: the child's calls say what is wrong, parents
-// and peers go on or learn of it, and nothing hangs or crashes.
+// fork_test.cpp: a process that forks in the middle, and one that ends without a word: the child's calls say what is
+// wrong, parents and peers go on or learn of it, and nothing hangs or crashes.
 #include <gtest/gtest.h>
 
 #include "support/faults.hpp"
 #include "support/ranks.hpp"
 
-// These programs end on purpose while threads still hold memory, or as children that hold their parent's: nothing of that leaks,
-// but a leak check at exit cannot know.
+// These programs end on purpose while threads still hold memory, or as children that hold their parent's: nothing of
+// that leaks, but a leak check at exit cannot know.
 extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+extern "C" const char* __asan_default_options() {
+  return "detect_leaks=0";
+}
 
 namespace hocket {
 namespace {
@@ -113,7 +115,8 @@ TEST(Fork, TheChildsCallsSaySoAndTheParentGoesOn) {
   for (const bool own_engine : {false, true})
     for (const bool busy : {false, true}) {
       SCOPED_TRACE(testing::Message() << "own engine " << own_engine << ", busy stream " << busy);
-      run_with_child([](auto& comm, auto&, Stream& stream) { ::_exit(calls_in_child(*comm, stream)); }, own_engine, busy);
+      run_with_child([](auto& comm, auto&, Stream& stream) { ::_exit(calls_in_child(*comm, stream)); }, own_engine,
+                     busy);
     }
 }
 
@@ -165,7 +168,9 @@ TEST(Exit, WithoutDestroyingACommunicatorNeitherHangsNorCrashes) {
       auto* buffer = new std::vector<float>(100000, 1);
       if (!comm->barrier().ok()) return 11;
       if (busy && context.rank == 0) {
-        if (!comm->all_reduce(buffer->data(), buffer->data(), buffer->size(), DataType::kFloat32, ReduceOp::kSum, *stream).ok())
+        if (!comm->all_reduce(buffer->data(), buffer->data(), buffer->size(), DataType::kFloat32, ReduceOp::kSum,
+                              *stream)
+                 .ok())
           return 12;
         std::this_thread::sleep_for(20ms);
       }

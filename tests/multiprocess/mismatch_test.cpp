@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mismatch_test.cpp: one rank makes another call than the rest. Every rank gets an error that shows both calls, from this call or
-// its next, and no rank hangs.
+// mismatch_test.cpp: one rank makes another call than the rest. Every rank gets an error that shows both calls, from
+// this call or its next, and no rank hangs.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -15,8 +15,9 @@ using test::run_ranks;
 using test::Wire;
 
 enum class Field { kCount, kType, kOperation, kRoot, kRootOfReduce, kCollective, kBarrier, kOrder, kMemory };
-constexpr Field kFields[] = {Field::kCount,      Field::kType,    Field::kOperation, Field::kRoot,  Field::kRootOfReduce,
-                             Field::kCollective, Field::kBarrier, Field::kOrder,     Field::kMemory};
+constexpr Field kFields[] = {Field::kCount,   Field::kType,         Field::kOperation,
+                             Field::kRoot,    Field::kRootOfReduce, Field::kCollective,
+                             Field::kBarrier, Field::kOrder,        Field::kMemory};
 
 std::string name_of(Field field) {
   switch (field) {
@@ -75,7 +76,8 @@ int calls_in(std::string_view text) {
   return found;
 }
 
-/// The call of a rank ended in `first`; if that was success, what its next call says. kMismatch with both calls, and soon.
+/// The call of a rank ended in `first`; if that was success, what its next call says. kMismatch with both calls, and
+/// soon.
 void expect_mismatch(Communicator& comm, Status first, std::int64_t since_ns) {
   const bool later = first.ok();
   const Status status = later ? comm.barrier() : first;
@@ -120,7 +122,8 @@ TEST_P(Mismatch, OfOneRankIsAnErrorOnAllThatShowsBothCalls) {
 INSTANTIATE_TEST_SUITE_P(Fields, Mismatch,
                          testing::Combine(testing::ValuesIn(kFields), testing::Values(Wire::kLocal, Wire::kShm)),
                          [](const auto& info) {
-                           return name_of(std::get<0>(info.param)) + (std::get<1>(info.param) == Wire::kLocal ? "_local" : "_shm");
+                           return name_of(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) == Wire::kLocal ? "_local" : "_shm");
                          });
 
 class MessageMismatch : public testing::TestWithParam<Wire> {};
@@ -130,9 +133,10 @@ TEST_P(MessageMismatch, InCountOrTypeIsAnErrorOnBothSidesAndOnTheRest) {
     std::size_t sent, received;
     DataType sent_type, received_type;
   };
-  for (const Sides sides : {Sides{10, 8, DataType::kInt32, DataType::kInt32}, Sides{10, 12, DataType::kInt32, DataType::kInt32},
-                            Sides{10, 10, DataType::kInt32, DataType::kFloat32}, Sides{0, 10, DataType::kInt32, DataType::kInt32},
-                            Sides{100000, 8, DataType::kInt32, DataType::kInt32}}) {
+  for (const Sides sides :
+       {Sides{10, 8, DataType::kInt32, DataType::kInt32}, Sides{10, 12, DataType::kInt32, DataType::kInt32},
+        Sides{10, 10, DataType::kInt32, DataType::kFloat32}, Sides{0, 10, DataType::kInt32, DataType::kInt32},
+        Sides{100000, 8, DataType::kInt32, DataType::kInt32}}) {
     SCOPED_TRACE(testing::Message() << "send " << sides.sent << ", receive " << sides.received);
     std::barrier together(3);
     run_ranks(3, GetParam(), {}, [&](Communicator& comm) {

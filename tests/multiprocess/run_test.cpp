@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/launch.hpp"
 #include "base/os/process.hpp"
 #include "base/status.hpp"
+#include "core/launch.hpp"
 #include "tools/run.hpp"
 
 namespace {

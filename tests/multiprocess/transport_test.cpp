@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transport_test.cpp: one suite that every transport has to pass: two ranks, as threads of one engine (local), as threads with
-// an engine each, and as processes; each also behind `faulty`, so that the posted path is exercised.
+// transport_test.cpp: one suite that every transport has to pass: two ranks, as threads of one engine (local), as
+// threads with an engine each, and as processes; each also behind `faulty`, so that the posted path is exercised.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
-#include "core/engine.hpp"
 #include "base/os/futex.hpp"
+#include "core/engine.hpp"
 #include "support/processes.hpp"
 #include "transport/faulty.hpp"
 
@@ -19,10 +19,12 @@ namespace {
 using test::RankContext;
 
 constexpr std::uint64_t kKiB = 1024, kMiB = 1024 * 1024;
-constexpr std::uint64_t kLines = 4096;            // bytes of flags before the data
+constexpr std::uint64_t kLines = 4096;  // bytes of flags before the data
 constexpr std::uint64_t kBlock = 66 * kMiB;
 
-os::WaitLimits patient() { return {.deadline = os::Deadline::after(std::chrono::seconds(100)), .abort = nullptr}; }
+os::WaitLimits patient() {
+  return {.deadline = os::Deadline::after(std::chrono::seconds(100)), .abort = nullptr};
+}
 
 struct Setting {
   const char* name;
@@ -31,20 +33,24 @@ struct Setting {
   bool faulty;
   bool processes;
 };
-std::ostream& operator<<(std::ostream& out, const Setting& setting) { return out << setting.name; }
+std::ostream& operator<<(std::ostream& out, const Setting& setting) {
+  return out << setting.name;
+}
 
 // One rank: an engine, a block of memory that the other may write, and the endpoint to the other.
 struct Pair {
   const RankContext& context;
   std::shared_ptr<EngineCore> engine;
   std::shared_ptr<Endpoint> endpoint;
-  std::uint64_t own = 0;    // offset of my block in my arena
-  std::uint64_t peer = 0;   // of the other's in the other's
+  std::uint64_t own = 0;   // offset of my block in my arena
+  std::uint64_t peer = 0;  // of the other's in the other's
   std::uint64_t ticket = 0;
 
   std::byte* data() const { return engine->arena().base() + own; }
   // Word `i` of line 1 on; line 0 is the doorbell.
-  std::uint64_t word_offset(std::uint64_t line, std::uint64_t line_bytes) const { return 64 * (1 + line) + line_bytes - 8; }
+  std::uint64_t word_offset(std::uint64_t line, std::uint64_t line_bytes) const {
+    return 64 * (1 + line) + line_bytes - 8;
+  }
 
   void put(const void* source, std::size_t bytes, std::uint64_t offset) {
     const Status status = endpoint->put(static_cast<const std::byte*>(source), bytes, peer + offset, ++ticket);
@@ -54,7 +60,8 @@ struct Pair {
   void signal(std::uint64_t line, std::uint64_t value, std::size_t line_bytes = 8) {
     std::array<std::uint64_t, 8> words;
     words.fill(value);
-    const Status status = endpoint->signal(std::as_bytes(std::span(words)).first(line_bytes), peer + 64 * (1 + line), peer);
+    const Status status =
+        endpoint->signal(std::as_bytes(std::span(words)).first(line_bytes), peer + 64 * (1 + line), peer);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }
   void drive_until_idle() {
@@ -70,7 +77,8 @@ struct Pair {
     }
   }
   std::uint64_t load(std::uint64_t offset) const {
-    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(data() + offset)).load(std::memory_order_acquire);
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(data() + offset))
+        .load(std::memory_order_acquire);
   }
   // Sleeps on the doorbell of my block until the last word of my line is at least `value`.
   void wait(std::uint64_t line, std::uint64_t value, std::size_t line_bytes = 8) {
@@ -134,7 +142,8 @@ class Transport : public testing::TestWithParam<Setting> {
 TEST_P(Transport, ConnectsAndSaysWhatItIs) {
   run([&](Pair& pair) {
     const Setting setting = GetParam();
-    EXPECT_EQ(pair.endpoint->transport(), setting.faulty ? "faulty(" + std::string(setting.transport) + ")" : setting.transport);
+    EXPECT_EQ(pair.endpoint->transport(),
+              setting.faulty ? "faulty(" + std::string(setting.transport) + ")" : setting.transport);
     EXPECT_EQ(pair.endpoint->base() == nullptr, setting.faulty);
     EXPECT_TRUE(pair.endpoint->idle());
     EXPECT_TRUE(pair.endpoint->error().ok());
@@ -182,7 +191,8 @@ TEST_P(Transport, ASignalRingsTheEnginesBellWhereTheDoorbellSaysSo) {
       const std::uint32_t before = word.load();
       bell.state.store(Doorbell::kFirstBell + kBell);
       ASSERT_TRUE(pair.context.barrier());
-      while (word.load() == before) ASSERT_NE(os::futex_wait(word, before, patient().deadline), os::FutexWait::kTimedOut);
+      while (word.load() == before)
+        ASSERT_NE(os::futex_wait(word, before, patient().deadline), os::FutexWait::kTimedOut);
       EXPECT_EQ(pair.load(64), 1u);
       EXPECT_EQ(bell.state.load(), Doorbell::kAwake);
     }
@@ -198,7 +208,8 @@ TEST_P(Transport, DataIsThereBeforeItsFlagWhateverTheSizes) {
     for (std::uint64_t q = 1; q <= kRounds; ++q) {
       const std::uint64_t slot = q % kSlots;
       const std::size_t bytes = random() % (q % 3 == 0 ? kSlotBytes : 300);
-      const std::size_t offset = kLines + slot * kSlotBytes + (bytes < kSlotBytes ? random() % (kSlotBytes - bytes) : 0);
+      const std::size_t offset =
+          kLines + slot * kSlotBytes + (bytes < kSlotBytes ? random() % (kSlotBytes - bytes) : 0);
       const std::size_t line_bytes = 8 + 8 * (random() % 8);
       const auto value = static_cast<unsigned char>(q * 31);
       if (pair.context.rank == 0) {
@@ -211,8 +222,10 @@ TEST_P(Transport, DataIsThereBeforeItsFlagWhateverTheSizes) {
         pair.signal(slot, q, line_bytes);
       } else {
         pair.wait(slot, q, line_bytes);
-        for (std::size_t i = 0; i < line_bytes / 8; ++i) ASSERT_EQ(pair.load(64 * (1 + slot) + 8 * i), q) << "word " << i;
-        for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(pair.data()[offset + i], std::byte(value)) << q << " at " << i;
+        for (std::size_t i = 0; i < line_bytes / 8; ++i)
+          ASSERT_EQ(pair.load(64 * (1 + slot) + 8 * i), q) << "word " << i;
+        for (std::size_t i = 0; i < bytes; ++i)
+          ASSERT_EQ(pair.data()[offset + i], std::byte(value)) << q << " at " << i;
         // Stale words would look like the flag of a later round with a longer line.
         std::memset(pair.data() + 64 * (1 + slot), 0, 64);
         pair.signal(40, q);
@@ -387,7 +400,9 @@ TEST_P(Faulty, ACutConnectionIsALostPeer) {
         const std::uint64_t word = 5;
         pair.put(&word, 8, kLines);
         pair.signal(0, 1);
-        const auto put = [&] { return pair.endpoint->put(reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, 2); };
+        const auto put = [&] {
+          return pair.endpoint->put(reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, 2);
+        };
         EXPECT_EQ(put().code(), Code::kPeerLost);
         EXPECT_EQ(put().code(), Code::kPeerLost);
         EXPECT_EQ(pair.endpoint->progress().code(), Code::kPeerLost);
@@ -463,13 +478,10 @@ TEST_P(Faulty, NothingMovesBeforeItIsDue) {
 }
 
 constexpr Setting kSettings[] = {
-    {"local", "local", true, false, false},
-    {"shm_threads", "shm", false, false, false},
-    {"faulty_local", "local", true, true, false},
-    {"faulty_shm_threads", "shm", false, true, false},
+    {"local", "local", true, false, false},       {"shm_threads", "shm", false, false, false},
+    {"faulty_local", "local", true, true, false}, {"faulty_shm_threads", "shm", false, true, false},
 #if !HOCKET_TEST_TSAN  // it knows nothing of what other processes do
-    {"shm_processes", "shm", false, false, true},
-    {"faulty_shm_processes", "shm", false, true, true},
+    {"shm_processes", "shm", false, false, true}, {"faulty_shm_processes", "shm", false, true, true},
 #endif
 };
 
@@ -481,7 +493,8 @@ std::vector<Setting> faulty_settings() {
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(kSettings), [](const auto& p) { return std::string(p.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Transport, testing::ValuesIn(kSettings),
+                         [](const auto& p) { return std::string(p.param.name); });
 INSTANTIATE_TEST_SUITE_P(All, Faulty, testing::ValuesIn(faulty_settings()),
                          [](const auto& p) { return std::string(p.param.name); });
 

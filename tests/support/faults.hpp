@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// support/faults.hpp: what tests of failures share: a program of mixed collectives whose results are checked, memory that a
-// parent and its ranks both see, and how long is too long.
+// support/faults.hpp: what tests of failures share: a program of mixed collectives whose results are checked, memory
+// that a parent and its ranks both see, and how long is too long.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,8 +20,8 @@
 
 namespace hocket::test {
 
-/// Bounds in time hold on a machine that is not slowed down. Sanitizers slow it down; HOCKET_TEST_PATIENCE (a factor) says that
-/// something else does.
+/// Bounds in time hold on a machine that is not slowed down. Sanitizers slow it down; HOCKET_TEST_PATIENCE (a factor)
+/// says that something else does.
 inline double patience() {
   double factor = 1;
   if (const char* text = std::getenv("HOCKET_TEST_PATIENCE")) factor = std::max(1.0, std::strtod(text, nullptr));
@@ -86,8 +86,8 @@ constexpr std::int32_t mixed_value(int r, std::uint64_t k, std::size_t i) {
   return static_cast<std::int32_t>((static_cast<std::uint64_t>(r) * 131 + k * 29 + i * 7) % 1009);
 }
 
-/// Call k of a program that is the same on all ranks: all collectives in turn, counts from 1 to `largest`. When it succeeded
-/// its output is checked, and `wrong` grows by the elements that are not what they must be.
+/// Call k of a program that is the same on all ranks: all collectives in turn, counts from 1 to `largest`. When it
+/// succeeded its output is checked, and `wrong` grows by the elements that are not what they must be.
 inline Status mixed_call(Communicator& comm, std::uint64_t k, std::uint64_t* wrong, std::size_t largest = 20000,
                          Stream* stream = nullptr) {
   const int n = comm.size(), me = comm.rank();
@@ -154,7 +154,8 @@ inline Status mixed_call(Communicator& comm, std::uint64_t k, std::uint64_t* wro
       const Rank next = (me + 1) % n, before = (me + n - 1) % n;
       in = filled(me, count), out.resize(count), expected = filled(before, count);
       const auto send = [&] {
-        return ended(stream ? comm.send(in.data(), count, type, next, *stream) : comm.send(in.data(), count, type, next));
+        return ended(stream ? comm.send(in.data(), count, type, next, *stream)
+                            : comm.send(in.data(), count, type, next));
       };
       const auto receive = [&] {
         return ended(stream ? comm.receive(out.data(), count, type, before, *stream)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// processes.hpp: tests run a function as several ranks, in processes or in threads, with an all-gather between them; and look
-// whether anything is left behind.
+// processes.hpp: tests run a function as several ranks, in processes or in threads, with an all-gather between them;
+// and look whether anything is left behind.
 //
 // Processes are forked by a parent that has no other threads, so nothing is made by the parent before.
 #pragma once
@@ -91,8 +91,8 @@ inline bool read_all(int fd, void* data, std::size_t bytes) {
 
 }  // namespace detail
 
-/// Ranks as child processes. The parent serves their exchanges in a loop (serve), and may stop and kill them meanwhile from
-/// a callback. Children that are left at the end are killed and reaped.
+/// Ranks as child processes. The parent serves their exchanges in a loop (serve), and may stop and kill them meanwhile
+/// from a callback. Children that are left at the end are killed and reaped.
 class Processes {
  public:
   Processes() = default;
@@ -112,7 +112,8 @@ class Processes {
         const int fd = fds[1];
         const RankContext context{rank, size, [fd, size](const void* mine, std::size_t bytes, void* all) {
                                     const std::uint64_t length = bytes;
-                                    return detail::write_all(fd, &length, sizeof length) && detail::write_all(fd, mine, bytes) &&
+                                    return detail::write_all(fd, &length, sizeof length) &&
+                                           detail::write_all(fd, mine, bytes) &&
                                            detail::read_all(fd, all, bytes * static_cast<std::size_t>(size));
                                   }};
         int code = body(context);
@@ -141,18 +142,25 @@ class Processes {
     }
   }
 
-  pid_t pid(int rank) const { return at(rank).pid; }
-  void kill(int rank, int signal = SIGKILL) { ::kill(at(rank).pid, signal); }
+  pid_t pid(int rank) const {
+    return at(rank).pid;
+  }
+  void kill(int rank, int signal = SIGKILL) {
+    ::kill(at(rank).pid, signal);
+  }
   /// SIGSTOP, and wait until it has stopped.
   void stop(int rank) {
     ::kill(at(rank).pid, SIGSTOP);
     int status = 0;
     ::waitpid(at(rank).pid, &status, WUNTRACED);
   }
-  void resume(int rank) { ::kill(at(rank).pid, SIGCONT); }
+  void resume(int rank) {
+    ::kill(at(rank).pid, SIGCONT);
+  }
 
-  /// Serves exchanges until all children have closed their side (that is, ended). `after_exchange(k)` is called after the k-th
-  /// one was complete (from 1), before the ranks get its result. A rank that ends while others wait fails their exchange.
+  /// Serves exchanges until all children have closed their side (that is, ended). `after_exchange(k)` is called after
+  /// the k-th one was complete (from 1), before the ranks get its result. A rank that ends while others wait fails
+  /// their exchange.
   void serve(const std::function<void(int)>& after_exchange = {}) {
     int done = 0;
     for (;;) {
@@ -232,7 +240,9 @@ class Processes {
     bool waiting;
     std::vector<char> bytes = {};
   };
-  const Child& at(int rank) const { return children_.at(static_cast<std::size_t>(rank)); }
+  const Child& at(int rank) const {
+    return children_.at(static_cast<std::size_t>(rank));
+  }
   static void close(Child& child) {
     if (child.fd >= 0) ::close(child.fd);
     child.fd = -1;
@@ -242,7 +252,9 @@ class Processes {
 };
 
 /// Runs `body` as `size` processes and returns their exit codes; -signal for one that was killed.
-inline std::vector<int> run_processes(int size, const RankFunction& body) { return Processes(size, body).run(); }
+inline std::vector<int> run_processes(int size, const RankFunction& body) {
+  return Processes(size, body).run();
+}
 
 /// Runs `body` as `size` threads of this process.
 inline std::vector<int> run_threads(int size, const RankFunction& body) {
@@ -262,24 +274,26 @@ inline std::vector<int> run_threads(int size, const RankFunction& body) {
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const RankContext context{rank, size, [&, rank](const void* mine, std::size_t bytes, void* all) {
-        std::unique_lock lock(meeting.mutex);
-        if (meeting.ended > 0) return false;
-        auto& own = meeting.bytes[static_cast<std::size_t>(rank)];
-        own.assign(static_cast<const char*>(mine), static_cast<const char*>(mine) + bytes);
-        const std::uint64_t round = meeting.round;
-        if (++meeting.here == size) {
-          meeting.all.clear();
-          for (const auto& part : meeting.bytes) meeting.all.insert(meeting.all.end(), part.begin(), part.end());
-          meeting.here = 0;
-          ++meeting.round;
-          meeting.changed.notify_all();
-        } else {
-          meeting.changed.wait(lock, [&] { return meeting.round != round || meeting.ended > 0; });
-          if (meeting.round == round) return false;
-        }
-        std::memcpy(all, meeting.all.data(), meeting.all.size());
-        return true;
-      }};
+                                  std::unique_lock lock(meeting.mutex);
+                                  if (meeting.ended > 0) return false;
+                                  auto& own = meeting.bytes[static_cast<std::size_t>(rank)];
+                                  own.assign(static_cast<const char*>(mine), static_cast<const char*>(mine) + bytes);
+                                  const std::uint64_t round = meeting.round;
+                                  if (++meeting.here == size) {
+                                    meeting.all.clear();
+                                    for (const auto& part : meeting.bytes)
+                                      meeting.all.insert(meeting.all.end(), part.begin(), part.end());
+                                    meeting.here = 0;
+                                    ++meeting.round;
+                                    meeting.changed.notify_all();
+                                  } else {
+                                    meeting.changed.wait(lock,
+                                                         [&] { return meeting.round != round || meeting.ended > 0; });
+                                    if (meeting.round == round) return false;
+                                  }
+                                  std::memcpy(all, meeting.all.data(), meeting.all.size());
+                                  return true;
+                                }};
       codes[static_cast<std::size_t>(rank)] = body(context);
       const std::scoped_lock lock(meeting.mutex);
       ++meeting.ended;
@@ -290,8 +304,8 @@ inline std::vector<int> run_threads(int size, const RankFunction& body) {
   return codes;
 }
 
-/// What a process holds of the kernel: open descriptors by what they are, hocket's mappings, threads. Equal before and after
-/// means that nothing was left behind.
+/// What a process holds of the kernel: open descriptors by what they are, hocket's mappings, threads. Equal before and
+/// after means that nothing was left behind.
 class Footprint {
  public:
   static Footprint now() {
@@ -314,7 +328,8 @@ class Footprint {
   bool operator==(const Footprint&) const = default;
 
   std::string to_string() const {
-    std::string text = std::to_string(threads_) + " threads, " + std::to_string(mappings_) + " arenas mapped, descriptors:";
+    std::string text =
+        std::to_string(threads_) + " threads, " + std::to_string(mappings_) + " arenas mapped, descriptors:";
     for (const auto& [target, count] : fds_) text += " " + target + " x" + std::to_string(count);
     return text;
   }

@@ -191,7 +191,8 @@ TEST(Arena, AForkedChildThatDestroysItUnmapsNothingOfItsOwn) {
   auto arena = new_arena();
   std::byte* const base = arena->base();
   EXPECT_EQ(in_child([&] {
-              void* own = ::mmap(base, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+              void* own =
+                  ::mmap(base, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
               if (own != base) return 1;  // the addresses are free in the child
               *base = std::byte{5};
               arena.reset();

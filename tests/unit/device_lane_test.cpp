@@ -13,8 +13,8 @@
 #include <random>
 #include <thread>
 
-#include "exec/ends.hpp"
 #include "checker/worlds.hpp"
+#include "exec/ends.hpp"
 #include "gpu/device_cases.hpp"
 
 namespace hocket {

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "bench/perf/values.hpp"
 #include "base/float16.hpp"
+#include "bench/perf/values.hpp"
 
 namespace hocket::perf {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "algorithms/builder.hpp"
 #include "algorithms/dump.hpp"
-#include "exec/ends.hpp"
 #include "checker/worlds.hpp"
+#include "exec/ends.hpp"
 
 namespace hocket {
 namespace {

@@ -51,7 +51,8 @@ TEST(Select, ForcedAlgorithmAndProtocolAreTaken) {
     EXPECT_EQ(choice->algorithm->name, algorithm.name);
   }
   for (const std::string_view protocol : {"bulk", "first_line", "packet"}) {
-    const auto choice = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world_of(4, "ring", protocol));
+    const auto choice =
+        choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world_of(4, "ring", protocol));
     ASSERT_TRUE(choice.ok());
     EXPECT_EQ(to_string(choice->protocol), protocol);
     if (protocol == "packet") {
@@ -62,7 +63,8 @@ TEST(Select, ForcedAlgorithmAndProtocolAreTaken) {
 
 TEST(Select, WhatIsRuledOutIsSaidWithTheReason) {
   std::vector<Rejected> rejected;
-  const auto choice = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world_of(4, "^two_shot"), &rejected);
+  const auto choice =
+      choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world_of(4, "^two_shot"), &rejected);
   ASSERT_TRUE(choice.ok());
   ASSERT_FALSE(rejected.empty());
   EXPECT_EQ(rejected.front().algorithm, "two_shot");

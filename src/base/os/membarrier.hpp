@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/os/membarrier.hpp: a fence that one thread executes for all running threads of registered processes, so that they need
-// none of their own before a load. Linux 4.16.
+// base/os/membarrier.hpp: a fence that one thread executes for all running threads of registered processes, so that
+// they need none of their own before a load. Linux 4.16.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -20,6 +20,8 @@ inline bool register_membarrier() noexcept {
 }
 
 /// Every running thread of every registered process executes a full fence before this returns. Some microseconds.
-inline void membarrier() noexcept { ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
+inline void membarrier() noexcept {
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
 
 }  // namespace hocket::os

@@ -15,7 +15,9 @@ thread_local bool helper = false;
 
 }  // namespace
 
-bool Thread::is_helper() noexcept { return helper; }
+bool Thread::is_helper() noexcept {
+  return helper;
+}
 
 Result<Thread> Thread::start(std::string name, std::function<void()> body) {
   const std::string short_name = name.substr(0, 15);
