@@ -5,7 +5,7 @@
 //   BlockHeader            who I am, doorbell, error record, live state
 //   CallRecord ring x 2    collectives and point-to-point calls: the call board and the flight recorder in one
 //   ErrorRecord            per rank: how the communicator ended, as that rank tells it
-//   MeetingPage            where survivors of a failure meet (core/membership.cpp)
+//   MeetingPage            where survivors of a failure meet (core/shrink.cpp)
 //   CreditLine, GrantLine  per (channel id, peer) that I send on: written by the receiver
 //   DataLine               per (channel id, peer) that I receive on, S of them: written by the sender
 //   packets, slots         likewise
