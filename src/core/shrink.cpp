@@ -33,7 +33,8 @@ class Meeting {
   }
 
   /// Agree with all who are not excluded; who does not come in time is excluded as well.
-  Status agree(std::chrono::milliseconds patience);
+  /// Ranks that are still in a call get until `grace` to end it; then the communicator is aborted.
+  Status agree(std::chrono::milliseconds patience, os::Deadline grace);
   const std::vector<bool>& excluded() const { return excluded_; }
   /// An exchange between the survivors, in rank order.
   Status exchange(std::span<const std::byte> mine, std::span<std::byte> all, os::Deadline deadline);
@@ -70,7 +71,11 @@ void pause_a_moment() {
   std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-Status Meeting::agree(std::chrono::milliseconds patience) {
+void abort_old(CommunicatorState& state) {
+  state.fail(Code::kAborted, format("rank {} shrinks the communicator", state.rank));
+}
+
+Status Meeting::agree(std::chrono::milliseconds patience, os::Deadline grace) {
   MeetingPage& own = page(state_.rank);
   write_proposal();
   os::Deadline deadline = os::Deadline::after(patience);
@@ -121,6 +126,7 @@ Status Meeting::agree(std::chrono::milliseconds patience) {
       continue;
     }
     if (equal && all_committed) return {};
+    if (grace.passed()) abort_old(state_);
     if (deadline.passed()) {
       if (missing < 0) return error(Code::kInternal, "survivors do not agree on who is left");
       HOCKET_LOG(LogLevel::kWarn, "rank {} goes on without {}: it did not come to shrink within {} ms", state_.rank,
@@ -198,8 +204,13 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     return error(Code::kUnsupported,
                  "shrink needs memory that all ranks reach; here some peers are reached by puts only");
 
-  s.check_ended();
-  s.fail(Code::kAborted, format("rank {} shrinks the communicator", s.rank));
+  // A rank that is first to come to shrink may have ended a call in which others still are: they should end it, too.
+  // Unless this rank has work of its own under way, or the communicator has failed already.
+  os::Deadline grace = os::Deadline::after(std::min<std::chrono::nanoseconds>(patience / 2, std::chrono::seconds(1)));
+  if (s.check_ended() || !s.turnstile.empty()) {
+    abort_old(s);
+    grace = os::Deadline::never();
+  }
   const std::uint64_t ticket = s.turnstile.take();
   s.turnstile.wait(ticket);
   struct Leave {
@@ -216,7 +227,9 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
       if (s.lost[r] && static_cast<Rank>(r) != s.rank) out[r] = true;
   }
   Meeting meeting(s, std::move(out), ++s.shrinks);
-  HOCKET_TRY(meeting.agree(patience));
+  const Status agreed = meeting.agree(patience, grace);
+  abort_old(s);
+  HOCKET_TRY(Status(agreed));
   s.excluded = meeting.excluded();
   s.shrunk.store(true, std::memory_order_release);
 
