@@ -50,8 +50,8 @@ struct Settings {
   std::size_t tile_bytes = 0;
 
   /// HOCKET_SLOT_BYTES, bytes (suffixes K, M, G): memory of one slot of a channel; a power of two from 4K to 4M.
-  /// Default: 128K.
-  std::size_t slot_bytes = std::size_t{128} << 10;
+  /// Default: 64K.
+  std::size_t slot_bytes = std::size_t{64} << 10;
 
   /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; a power of two from 2 to 64.
   /// 0 takes more the fewer ranks there are (16 for two, 8 up to four, else 4): a ring of slots that is larger than one

@@ -23,7 +23,7 @@ struct World {
   bool direct = true;    ///< every rank loads and stores every other's memory
   bool crowded = false;  ///< some host has more ranks than cores that they may use
   std::uint64_t slots = 4;
-  std::uint64_t slot_bytes = 131072;
+  std::uint64_t slot_bytes = 65536;
   std::uint64_t cache_bytes = 32u << 20;  ///< last-level cache that a host's ranks share, the smallest
   double hop_seconds = 0;                 ///< one small message between two ranks (topo/cost.hpp, the slowest host's)
   double seconds_per_byte = 0;            ///< of a large one

@@ -36,7 +36,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
   EXPECT_EQ(settings.warn_after, 30s);
   EXPECT_EQ(settings.timeout, 0s);
   EXPECT_EQ(settings.start_timeout, 120s);
-  EXPECT_EQ(settings.slot_bytes, 131072u);
+  EXPECT_EQ(settings.slot_bytes, 65536u);
   EXPECT_EQ(settings.slots, 0);
   EXPECT_EQ(settings.lanes, 0);
   EXPECT_EQ(settings.tile_bytes, 0u);
@@ -153,7 +153,7 @@ TEST_F(SettingsTest, SettingsMadeInCodeAreHeldToTheSameLimits) {
 TEST_F(SettingsTest, DigestAndDifferenceCoverExactlyWhatMustAgree) {
   const std::vector<std::function<void(Settings&)>> agreed = {
       [](Settings& s) { s.algo = "ring"; },   [](Settings& s) { s.proto = "bulk"; },
-      [](Settings& s) { s.tile_bytes = 64; }, [](Settings& s) { s.slot_bytes = 65536; },
+      [](Settings& s) { s.tile_bytes = 64; }, [](Settings& s) { s.slot_bytes = 32768; },
       [](Settings& s) { s.slots = 8; },       [](Settings& s) { s.lanes = 2; }};
   for (const auto& change : agreed) {
     Settings settings;
