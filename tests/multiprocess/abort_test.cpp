@@ -261,7 +261,7 @@ std::vector<Status> create_each(const std::vector<Settings>& settings,
 
 TEST(Create, WithDifferentSettingsNamesTheSettingBothValuesAndTheRanks) {
   std::vector<Settings> settings(3);
-  settings[2].slot_bytes = 64 << 10;
+  settings[2].slot_bytes = 128 << 10;
   for (const Status& status : create_each(settings, {new_engine()})) {
     EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
     for (const char* part : {"slot_bytes", "131072", "65536", "rank 0", "rank 2"})
