@@ -6,13 +6,6 @@
 #include "support/faults.hpp"
 #include "support/ranks.hpp"
 
-// These programs end on purpose while threads still hold memory, or as children that hold their parent's: nothing of
-// that leaks, but a leak check at exit cannot know.
-extern "C" const char* __asan_default_options();
-extern "C" const char* __asan_default_options() {
-  return "detect_leaks=0";
-}
-
 namespace hocket {
 namespace {
 
