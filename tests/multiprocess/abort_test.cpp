@@ -210,12 +210,18 @@ TEST(Pending, AbortedInTheMiddleLeavesNothing) {
   const auto before = Footprint::now();
   {
     auto a = new_engine(), b = new_engine();
-    ThreadExchange exchange(2);
-    auto first = Communicator::create_pending(0, 2, exchange.of(0), {}, a);
+    // Held by both: an aborted creation leaves its exchange to end by itself.
+    const auto exchange = std::make_shared<ThreadExchange>(2);
+    const auto held = [exchange](Rank rank) {
+      return [exchange, of_rank = exchange->of(rank)](std::span<const std::byte> mine, std::span<std::byte> all) {
+        return of_rank(mine, all);
+      };
+    };
+    auto first = Communicator::create_pending(0, 2, held(0), {}, a);
     // This rank gives its address and then comes no further until the other one has given up.
     std::promise<void> go_on;
     const auto goes_on = go_on.get_future().share();
-    const auto inner = exchange.of(1);
+    const auto inner = held(1);
     Settings impatient;
     impatient.start_timeout = 500ms;
     auto second = Communicator::create_pending(
