@@ -289,6 +289,8 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
   std::shared_ptr<const os::PidFd> process;
   bool first = true;
   for (;;) {
+    // Before the look at the links: what it announces is there by then, or is gone again.
+    const bool announced = arrived.raised();
     {
       const std::scoped_lock lock(mutex_);
       for (const auto& [id, link] : links_) {
@@ -300,7 +302,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
         return why;
       }
     }
-    if (arrived.raised()) return error(Code::kPeerLost, "{} connected and was lost at once", name);
+    if (announced) return error(Code::kPeerLost, "{} connected and was lost at once", name);
     if (process && process->exited()) return error(Code::kPeerLost, "{} {}", name, how_it_ended(process->pid()));
     if (first && way == Way::kAbstract) {
       // Is it there at all? Also to learn its number in this process's view.
