@@ -78,9 +78,6 @@ void CommunicatorState::tell_posted_peers() {
   const std::uint64_t one = 1;
   for (PeerView& peer : channels->peers()) {
     if (!peer.proxy) continue;
-    ErrorRecord copy{};
-    write(copy, end_status.code(), end_status.text(), end_rank);
-    copy.published.store(1, std::memory_order_relaxed);
     if (record.published.load(std::memory_order_acquire) == 0) {
       write(record, end_status.code(), end_status.text(), end_rank);
       record.published.store(1, std::memory_order_release);
