@@ -69,6 +69,15 @@ struct Settings {
   /// HOCKET_HOST_ID: ranks with the same text share a host; up to 255 bytes. Default: empty, the kernel's boot id.
   std::string host_id;
 
+  /// HOCKET_INTERFACE: the network interfaces that other hosts may reach this one by, as in NCCL: "eth,ib" those whose
+  /// names begin so, "=eth0" exactly this one, "^docker" all but those. Default: empty, all that are up; ordinary ones
+  /// before link-local addresses, bridges of containers last.
+  std::string interfaces;
+
+  /// HOCKET_PORTS, "first-last" or one number: the TCP ports to listen on, for hosts with a firewall. Default: empty,
+  /// the kernel chooses.
+  std::string ports;
+
   /// HOCKET_LOG: error, warn, info, debug or trace: the level for the whole process, see log.hpp. Default: empty, the
   /// level stays what it is (warn at first).
   std::optional<LogLevel> log;

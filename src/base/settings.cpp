@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/log.hpp"
+#include "base/os/net_address.hpp"
 #include "base/status.hpp"
 
 namespace hocket {
@@ -152,6 +153,14 @@ constexpr Variable kVariables[] = {
     {"HOCKET_HOST_ID", "host_id", false, "text of up to 255 bytes",
      [](std::string_view text, Settings& s) { return text.size() <= 255 && (s.host_id = text, true); },
      [](const Settings& s) { return s.host_id; }},
+    {"HOCKET_INTERFACE", "interfaces", false, "names of interfaces, such as eth,ib or =eth0 or ^docker",
+     [](std::string_view text, Settings& s) {
+       return os::InterfaceFilter::parse(text).ok() && (s.interfaces = text, true);
+     },
+     [](const Settings& s) { return s.interfaces; }},
+    {"HOCKET_PORTS", "ports", false, "first-last, or one port, from 1 to 65535",
+     [](std::string_view text, Settings& s) { return os::PortRange::parse(text).ok() && (s.ports = text, true); },
+     [](const Settings& s) { return s.ports; }},
     {"HOCKET_LOG", "log", false, "error, warn, info, debug or trace",
      [](std::string_view text, Settings& s) {
        if (text.empty()) return s.log.reset(), true;

@@ -52,7 +52,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       parse({"PATH=/bin", "HOCKET_ALGO=ring,tree", "HOCKET_PROTO=^packet", "HOCKET_TRANSPORT=local,shm",
              "HOCKET_WARN_AFTER=0.5", "HOCKET_TIMEOUT=2", "HOCKET_START_TIMEOUT=1e1", "HOCKET_TILE_BYTES=4k",
              "HOCKET_SLOT_BYTES=1M", "HOCKET_SLOTS=2", "HOCKET_LANES=3", "HOCKET_SPIN=50", "HOCKET_HOST_ID=box 1",
-             "HOCKET_LOG=Debug", "HOCKET_FLIGHT_RECORDER=16", "HOCKET_FENCE=1"})
+             "HOCKET_INTERFACE=^docker", "HOCKET_PORTS=4000-4010", "HOCKET_LOG=Debug", "HOCKET_FLIGHT_RECORDER=16",
+             "HOCKET_FENCE=1"})
           .value();
   EXPECT_EQ(settings.algo, "ring,tree");
   EXPECT_EQ(settings.proto, "^packet");
@@ -66,6 +67,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.lanes, 3);
   EXPECT_EQ(settings.spin, 50us);
   EXPECT_EQ(settings.host_id, "box 1");
+  EXPECT_EQ(settings.interfaces, "^docker");
+  EXPECT_EQ(settings.ports, "4000-4010");
   EXPECT_EQ(settings.log, LogLevel::kDebug);
   EXPECT_EQ(settings.flight_recorder_entries, 16u);
   EXPECT_TRUE(settings.fence_excluded);
@@ -74,7 +77,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       describe_changes(settings),
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
-      "HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_LOG=debug HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
+      "HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 HOCKET_LOG=debug "
+      "HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
 }
 
 TEST_F(SettingsTest, AMalformedValueNamesVariableValueAndWhatIsAccepted) {
