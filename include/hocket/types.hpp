@@ -36,8 +36,14 @@ enum class Collective : std::uint8_t {
   kBarrier,
   kSend,
   kReceive,
+  kGather,          ///< the chunks of all ranks, one after the other, on the root
+  kScatter,         ///< chunk r of the root's buffer on rank r
+  kAllGatherV,      ///< all_gather with a count for each rank; all ranks know all counts
+  kReduceScatterV,  ///< reduce_scatter likewise
+  kAllToAllV,       ///< all_to_all with a count for each pair; a rank knows only its own row and column
+  kExchange,        ///< sends and receives of a group, as one sparse pairwise exchange
 };
-inline constexpr int kCollectiveCount = 9;
+inline constexpr int kCollectiveCount = 15;
 
 /// Bytes of one element; 0 for a value that is no DataType.
 constexpr std::size_t size_of(DataType type) noexcept {

@@ -41,6 +41,12 @@ std::string_view to_string(Collective collective) noexcept {
     case Collective::kBarrier: return "barrier";
     case Collective::kSend: return "send";
     case Collective::kReceive: return "receive";
+    case Collective::kGather: return "gather";
+    case Collective::kScatter: return "scatter";
+    case Collective::kAllGatherV: return "all_gather_v";
+    case Collective::kReduceScatterV: return "reduce_scatter_v";
+    case Collective::kAllToAllV: return "all_to_all_v";
+    case Collective::kExchange: return "exchange";
   }
   return "?";
 }

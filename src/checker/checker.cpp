@@ -203,8 +203,8 @@ Lengths lengths_of(const Plan& plan, const Shape& shape, const std::vector<std::
     case Collective::kSend: return {own, 0};
     case Collective::kReceive: return {0, own};
     case Collective::kBarrier: return {};
+    default: return {};
   }
-  return {};
 }
 
 std::uint64_t own_offset(const Shape& shape, int rank) {
@@ -517,6 +517,7 @@ void Checker::State::check_result(int rank) {
                           plan.algorithm(), rank, r));
       break;
     case Collective::kSend: break;
+    default: run.fail(format("{} has no check", to_string(plan.header.collective)));
   }
 }
 

@@ -19,7 +19,8 @@ std::uint8_t index_of(const Algorithm* algorithm) {
 }
 
 bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce ||
+         c == Collective::kReduceScatterV;
 }
 
 }  // namespace
@@ -117,7 +118,9 @@ std::string to_text(const RecordedCall& call) {
     case Collective::kSend: text += format(" to rank {}", call.root); break;
     case Collective::kReceive: text += format(" from rank {}", call.root); break;
     case Collective::kBroadcast:
-    case Collective::kReduce: text += format(" with root {}", call.root); break;
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter: text += format(" with root {}", call.root); break;
     default: break;
   }
   text += format(" of {} {}", call.count, to_string(call.type));

@@ -109,6 +109,18 @@ Status call(const std::shared_ptr<CommunicatorState>& state, Collective collecti
     case Collective::kBarrier: break;
     case Collective::kSend: a.input_chunks = 1; break;
     case Collective::kReceive: a.output_chunks = 1; break;
+    case Collective::kGather:
+      a.input_chunks = 1, a.output_chunks = rank == root ? n : 0, a.in_place_chunk = rank;
+      break;
+    case Collective::kScatter:
+      a.input_chunks = rank == root ? n : 0, a.output_chunks = 1, a.in_place_output = rank;
+      break;
+    case Collective::kAllGatherV:
+    case Collective::kReduceScatterV:
+    case Collective::kAllToAllV:
+    case Collective::kExchange:
+      return error(Code::kUnsupported, "{} has counts for each peer, which one count does not say",
+                   to_string(collective));
   }
   return submit(state, a, stream);
 }
