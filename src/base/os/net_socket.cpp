@@ -147,7 +147,8 @@ std::vector<NetTarget> targets_to(std::span<const NetAddress> addresses, bool sa
   std::vector<NetTarget> targets;
   for (const NetAddress& address : addresses) {
     NetTarget target{.address = address, .interface = {}, .skipped = {}};
-    if (same_network) {
+    const bool needs_scope = address.is_link_local() && !address.is_ipv4();
+    if (same_network && !(needs_scope && address.scope == 0)) {
       targets.push_back(std::move(target));
       continue;
     }
@@ -158,7 +159,7 @@ std::vector<NetTarget> targets_to(std::span<const NetAddress> addresses, bool sa
                  return candidate.address.bytes == address.bytes && !address.is_link_local();
                })) {
       target.skipped = "this host has the same address, so it would not lead to the peer";
-    } else if (address.is_link_local() && !address.is_ipv4()) {
+    } else if (needs_scope) {
       const std::size_t before = targets.size();
       for (const NetCandidate& candidate : own) {
         if (!candidate.usable() || candidate.address.is_ipv4() || !candidate.address.is_link_local()) continue;
