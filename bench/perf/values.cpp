@@ -4,47 +4,21 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/float16.hpp"
+#include "exec/reduce_scalar.hpp"
 
 namespace hocket::perf {
 namespace {
 
 template <DataType type>
-struct Stored;
-template <>
-struct Stored<DataType::kFloat32> {
-  using Type = float;
-};
-template <>
-struct Stored<DataType::kFloat64> {
-  using Type = double;
-};
-template <>
-struct Stored<DataType::kBfloat16> {
-  using Type = std::uint16_t;
-};
-template <>
-struct Stored<DataType::kFloat16> {
-  using Type = std::uint16_t;
-};
-template <>
-struct Stored<DataType::kInt32> {
-  using Type = std::int32_t;
-};
-template <>
-struct Stored<DataType::kInt64> {
-  using Type = std::int64_t;
-};
+using StoredType = typename hocket::Element<type>::Stored;
 
 template <DataType type>
-typename Stored<type>::Type stored(std::int32_t value) {
-  if constexpr (type == DataType::kBfloat16) {
-    return float_to_bfloat16(static_cast<float>(value));
-  } else if constexpr (type == DataType::kFloat16) {
-    return float_to_half(static_cast<float>(value));
-  } else {
-    return static_cast<typename Stored<type>::Type>(value);
-  }
+StoredType<type> stored(std::int32_t value) {
+  return hocket::Element<type>::store(static_cast<typename hocket::Element<type>::Accumulator>(value));
+}
+
+constexpr bool is_unsigned(DataType type) {
+  return type == DataType::kUint8 || type == DataType::kUint32 || type == DataType::kUint64;
 }
 
 // Up to here all integers are exact, with room to spare in the larger types.
@@ -52,6 +26,10 @@ constexpr std::int32_t largest_exact(DataType type) {
   switch (type) {
     case DataType::kBfloat16: return 256;
     case DataType::kFloat16: return 2048;
+    case DataType::kFloat8E4M3: return 16;
+    case DataType::kFloat8E5M2: return 8;
+    case DataType::kInt8: return 127;
+    case DataType::kUint8: return 255;
     default: return 1 << 20;
   }
 }
@@ -172,7 +150,7 @@ void for_each(const Contents& contents, Rank from, std::size_t first, std::size_
     }
     return;
   }
-  using T = typename Stored<type>::Type;
+  using T = StoredType<type>;
   const std::uint64_t seed = seed_of(contents, from);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t bits = mixed(seed + first + i);
@@ -212,6 +190,12 @@ void fill(const Contents& contents, Rank rank, std::size_t first, std::size_t co
     case DataType::kFloat16: return fill_as<DataType::kFloat16>(contents, rank, first, count, data);
     case DataType::kInt32: return fill_as<DataType::kInt32>(contents, rank, first, count, data);
     case DataType::kInt64: return fill_as<DataType::kInt64>(contents, rank, first, count, data);
+    case DataType::kInt8: return fill_as<DataType::kInt8>(contents, rank, first, count, data);
+    case DataType::kUint8: return fill_as<DataType::kUint8>(contents, rank, first, count, data);
+    case DataType::kUint32: return fill_as<DataType::kUint32>(contents, rank, first, count, data);
+    case DataType::kUint64: return fill_as<DataType::kUint64>(contents, rank, first, count, data);
+    case DataType::kFloat8E4M3: return fill_as<DataType::kFloat8E4M3>(contents, rank, first, count, data);
+    case DataType::kFloat8E5M2: return fill_as<DataType::kFloat8E5M2>(contents, rank, first, count, data);
   }
 }
 
@@ -223,6 +207,12 @@ std::size_t count_wrong(const Contents& contents, Rank from, std::size_t first, 
     case DataType::kFloat16: return count_wrong_as<DataType::kFloat16>(contents, from, first, count, data);
     case DataType::kInt32: return count_wrong_as<DataType::kInt32>(contents, from, first, count, data);
     case DataType::kInt64: return count_wrong_as<DataType::kInt64>(contents, from, first, count, data);
+    case DataType::kInt8: return count_wrong_as<DataType::kInt8>(contents, from, first, count, data);
+    case DataType::kUint8: return count_wrong_as<DataType::kUint8>(contents, from, first, count, data);
+    case DataType::kUint32: return count_wrong_as<DataType::kUint32>(contents, from, first, count, data);
+    case DataType::kUint64: return count_wrong_as<DataType::kUint64>(contents, from, first, count, data);
+    case DataType::kFloat8E4M3: return count_wrong_as<DataType::kFloat8E4M3>(contents, from, first, count, data);
+    case DataType::kFloat8E5M2: return count_wrong_as<DataType::kFloat8E5M2>(contents, from, first, count, data);
   }
   return count;
 }

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hocket/reduction.hpp"
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"
@@ -92,18 +93,18 @@ class Communicator {
   // overlap, but for "in place", which means exactly the address given.
 
   /// input, output: count elements; in place: output == input.
-  Status all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  Status all_reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op);
   /// input: count elements; output: size * count by rank; in place: input == output + rank * count.
   Status all_gather(const void* input, void* output, std::size_t count, DataType type);
   /// input: size * count elements; output: count, the reduced chunk `rank`; in place: output == input + rank * count.
-  Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, const Reduction& op);
   /// input, output: size * count elements; chunk p of input goes to rank p, chunk p of output came from it. Not in
   /// place.
   Status all_to_all(const void* input, void* output, std::size_t count, DataType type);
   /// input is read on root only; output on all ranks; in place: output == input.
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root);
   /// output is written on root only; in place there: output == input.
-  Status reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root);
+  Status reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op, Rank root);
   /// Nobody returns before everybody has come.
   Status barrier();
   /// Returns when `to` has taken the data. Counts and types of the two sides must be equal. Messages of one pair keep
@@ -113,12 +114,14 @@ class Communicator {
 
   // The same on a stream: they return when queued. Buffers must stay until the stream got there. What goes wrong later
   // is returned by Stream::synchronize() and shown by async_error().
-  Status all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream);
+  Status all_reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
+                    Stream& stream);
   Status all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream);
-  Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Stream& stream);
+  Status reduce_scatter(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
+                        Stream& stream);
   Status all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream);
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream);
-  Status reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root,
+  Status reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op, Rank root,
                 Stream& stream);
   Status barrier(Stream& stream);
   Status send(const void* input, std::size_t count, DataType type, Rank to, Stream& stream);
@@ -126,21 +129,21 @@ class Communicator {
 
   // Typed forms over spans: the type is the element's, counts come from the spans and are checked against each other.
   template <class T>
-  Status all_reduce(std::span<const T> input, std::span<T> output, ReduceOp op = ReduceOp::kSum);
+  Status all_reduce(std::span<const T> input, std::span<T> output, const Reduction& op = ReduceOp::kSum);
   /// In place.
   template <class T>
-  Status all_reduce(std::span<T> buffer, ReduceOp op = ReduceOp::kSum);
+  Status all_reduce(std::span<T> buffer, const Reduction& op = ReduceOp::kSum);
   template <class T>
   Status all_gather(std::span<const T> input, std::span<T> output);
   template <class T>
-  Status reduce_scatter(std::span<const T> input, std::span<T> output, ReduceOp op = ReduceOp::kSum);
+  Status reduce_scatter(std::span<const T> input, std::span<T> output, const Reduction& op = ReduceOp::kSum);
   template <class T>
   Status all_to_all(std::span<const T> input, std::span<T> output);
   /// In place: root's buffer goes to everybody's.
   template <class T>
   Status broadcast(std::span<T> buffer, Rank root);
   template <class T>
-  Status reduce(std::span<const T> input, std::span<T> output, Rank root, ReduceOp op = ReduceOp::kSum);
+  Status reduce(std::span<const T> input, std::span<T> output, Rank root, const Reduction& op = ReduceOp::kSum);
   template <class T>
   Status send(std::span<const T> input, Rank to);
   template <class T>
@@ -175,7 +178,8 @@ class Communicator {
 
   /// What a call would do: algorithm, protocol, lanes, tile, transport per peer, number of roundings of an element, and
   /// why what ranks before it in the table was not taken. Text for people.
-  std::string explain(Collective collective, std::size_t count, DataType type, ReduceOp op = ReduceOp::kSum) const;
+  std::string explain(Collective collective, std::size_t count, DataType type,
+                      const Reduction& op = ReduceOp::kSum) const;
   /// How the ranks reach each other and how long each phase of the creation took. Text for people.
   std::string describe() const;
 
@@ -212,13 +216,13 @@ Status unequal_spans(std::string_view what, std::size_t expected, std::size_t go
 }
 
 template <class T>
-Status Communicator::all_reduce(std::span<const T> input, std::span<T> output, ReduceOp op) {
+Status Communicator::all_reduce(std::span<const T> input, std::span<T> output, const Reduction& op) {
   if (input.size() != output.size()) return detail::unequal_spans("all_reduce output", input.size(), output.size());
   return all_reduce(input.data(), output.data(), input.size(), data_type_of<T>(), op);
 }
 
 template <class T>
-Status Communicator::all_reduce(std::span<T> buffer, ReduceOp op) {
+Status Communicator::all_reduce(std::span<T> buffer, const Reduction& op) {
   return all_reduce(buffer.data(), buffer.data(), buffer.size(), data_type_of<T>(), op);
 }
 
@@ -231,7 +235,7 @@ Status Communicator::all_gather(std::span<const T> input, std::span<T> output) {
 }
 
 template <class T>
-Status Communicator::reduce_scatter(std::span<const T> input, std::span<T> output, ReduceOp op) {
+Status Communicator::reduce_scatter(std::span<const T> input, std::span<T> output, const Reduction& op) {
   const std::size_t n = static_cast<std::size_t>(size());
   if (input.size() != output.size() * n)
     return detail::unequal_spans("reduce_scatter input", output.size() * n, input.size());
@@ -253,7 +257,7 @@ Status Communicator::broadcast(std::span<T> buffer, Rank root) {
 }
 
 template <class T>
-Status Communicator::reduce(std::span<const T> input, std::span<T> output, Rank root, ReduceOp op) {
+Status Communicator::reduce(std::span<const T> input, std::span<T> output, Rank root, const Reduction& op) {
   if (rank() == root && input.size() != output.size())
     return detail::unequal_spans("reduce output", input.size(), output.size());
   return reduce(input.data(), output.data(), input.size(), data_type_of<T>(), op, root);

@@ -5,6 +5,7 @@
 #include "hocket/communicator.hpp"
 #include "hocket/engine.hpp"
 #include "hocket/log.hpp"
+#include "hocket/reduction.hpp"
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"

@@ -80,11 +80,20 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
   return list;
 }
 
+/// Each element is reduced by one Move, over all ranks in their order.
+bool keeps_rank_order(const Algorithm& a) {
+  for (const std::string_view prefix : {"one_shot", "two_shot", "direct"})
+    if (a.name.starts_with(prefix)) return true;
+  return false;
+}
+
 /// Empty: it fits.
-std::string why_not(const Algorithm& a, bool symmetric, const World& world) {
+std::string why_not(const Algorithm& a, bool symmetric, const World& world, const OperatorNeeds& needs) {
   if (!world.algorithms.allows(a.collective, a.name))
     return format("HOCKET_ALGO={} rules it out", world.algorithms.text());
   if (a.max_world != 0 && world.size > a.max_world) return format("it is for up to {} ranks", a.max_world);
+  if (needs.rank_order && !keeps_rank_order(a)) return "it does not combine the ranks in their order";
+  if (needs.own_input && a.zero_copy) return "peers would read inputs before they are scaled";
   if (a.zero_copy && !symmetric) return "the buffers are not mem_alloc memory";
   if ((a.zero_copy || a.boards) && !world.direct) return "not all ranks can load each other's memory";
   if ((a.zero_copy || a.boards) && !world.protocols.allows(a.collective, "bulk"))
@@ -122,11 +131,11 @@ std::vector<std::string_view> protocol_names() {
 }
 
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool symmetric, const World& world,
-                      std::vector<Rejected>* rejected) {
+                      std::vector<Rejected>* rejected, const OperatorNeeds& needs) {
   Choice choice;
   std::string reasons;
   for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world)) {
-    std::string reason = why_not(*algorithm, symmetric, world);
+    std::string reason = why_not(*algorithm, symmetric, world, needs);
     if (reason.empty()) {
       choice.algorithm = algorithm;
       break;

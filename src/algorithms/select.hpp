@@ -34,6 +34,17 @@ struct World {
   int lanes = 0;
 };
 
+/// What a call's operator asks of the algorithm.
+struct OperatorNeeds {
+  bool own_input = false;   ///< nobody else may read a rank's input: it is scaled as it is read
+  bool rank_order = false;  ///< not commutative: elements are combined in the order of the ranks
+};
+
+/// Needs of `op`; `ordered`: it is a user's and not commutative.
+constexpr OperatorNeeds needs_of(ReduceOp op, bool ordered) {
+  return {op == ReduceOp::kPremultipliedSum, ordered};
+}
+
 struct Choice {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::kBulk;
@@ -53,7 +64,7 @@ struct Rejected {
 /// one rank's chunk for the others. `symmetric`: the call's buffers lie in mem_alloc memory. Errors: kUnsupported
 /// naming the setting that leaves nothing.
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
-                      std::vector<Rejected>* rejected = nullptr);
+                      std::vector<Rejected>* rejected = nullptr, const OperatorNeeds& needs = {});
 
 /// Names that HOCKET_ALGO and HOCKET_PROTO may have.
 std::vector<std::string_view> algorithm_names();

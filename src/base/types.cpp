@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/types.cpp: the names of types, operations and collectives, and the 16-bit conversions.
+// base/types.cpp: the names of types, operations and collectives, and the conversions of 16-bit and 8-bit floats.
 
 #include "hocket/types.hpp"
 
 #include "base/float16.hpp"
+#include "base/float8.hpp"
 
 namespace hocket {
 
@@ -15,6 +16,12 @@ std::string_view to_string(DataType type) noexcept {
     case DataType::kFloat16: return "float16";
     case DataType::kInt32: return "int32";
     case DataType::kInt64: return "int64";
+    case DataType::kInt8: return "int8";
+    case DataType::kUint8: return "uint8";
+    case DataType::kUint32: return "uint32";
+    case DataType::kUint64: return "uint64";
+    case DataType::kFloat8E4M3: return "float8_e4m3";
+    case DataType::kFloat8E5M2: return "float8_e5m2";
   }
   return "?";
 }
@@ -26,6 +33,8 @@ std::string_view to_string(ReduceOp op) noexcept {
     case ReduceOp::kMin: return "min";
     case ReduceOp::kMax: return "max";
     case ReduceOp::kAverage: return "average";
+    case ReduceOp::kPremultipliedSum: return "premultiplied_sum";
+    case ReduceOp::kUser: return "user";
   }
   return "?";
 }
@@ -62,6 +71,18 @@ float to_float(Bfloat16 value) noexcept {
 }
 float to_float(Half value) noexcept {
   return half_to_float(value.bits);
+}
+Float8E4M3 to_float8_e4m3(float value) noexcept {
+  return {float_to_e4m3(value)};
+}
+Float8E5M2 to_float8_e5m2(float value) noexcept {
+  return {float_to_e5m2(value)};
+}
+float to_float(Float8E4M3 value) noexcept {
+  return e4m3_to_float(value.bits);
+}
+float to_float(Float8E5M2 value) noexcept {
+  return e5m2_to_float(value.bits);
 }
 
 }  // namespace hocket

@@ -2,6 +2,7 @@
 #include "core/call.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/status.hpp"
 
@@ -16,6 +17,19 @@ constexpr std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 
 std::uint8_t index_of(const Algorithm* algorithm) {
   return static_cast<std::uint8_t>(algorithm - algorithms().data());
+}
+
+/// "sum"; of a user's operator as much of its name as the record has.
+std::string operator_text(const RecordedCall& call) {
+  if (call.op != ReduceOp::kUser) return std::string(to_string(call.op));
+  char name[sizeof call.operator_name];
+  std::memcpy(name, call.operator_name, sizeof name);
+  std::string text = "user operator '";
+  for (const char c : name) {
+    if (c == 0) break;
+    text += c >= ' ' && c <= '~' ? c : '?';  // it came from a peer
+  }
+  return text + (name[sizeof name - 1] != 0 ? "…'" : "'");
 }
 
 bool reduces(Collective c) {
@@ -44,7 +58,14 @@ std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const Wo
                                 static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes),
                                 choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round), world.slots})
     h = mix(h, v);
+  if (key.operator_id != 0) h = mix(h, key.operator_id);
   return h == 0 ? 1 : h;
+}
+
+void write_operator(std::uint64_t (&to)[2], std::string_view name) {
+  char text[sizeof to] = {};
+  std::memcpy(text, name.data(), std::min(name.size(), sizeof text));
+  std::memcpy(to, text, sizeof to);
 }
 
 std::uint64_t pack_what(const CallKey& key, const Choice& choice) {
@@ -74,6 +95,7 @@ bool read_record(const CallRecord* ring, std::uint64_t records, std::uint64_t nu
   call->count = r.count.load(std::memory_order_relaxed);
   const std::uint64_t what = r.what.load(std::memory_order_relaxed);
   const std::uint64_t root_tile = r.root_tile.load(std::memory_order_relaxed);
+  for (int i = 0; i < 2; ++i) call->operator_name[i] = r.operator_name[i].load(std::memory_order_relaxed);
   // Still the same record: the loads above must not sink below this one.
   if (r.number.load(std::memory_order_acquire) != number + 1) return false;
   const auto field = [what](int i) { return static_cast<std::uint8_t>(what >> (8 * i)); };
@@ -101,6 +123,8 @@ void write_record(CallRecord* ring, std::uint64_t records, std::uint64_t number,
   r.count.store(call.key.count, std::memory_order_release);
   r.what.store(call.record_what, std::memory_order_release);
   r.root_tile.store(call.record_root_tile, std::memory_order_release);
+  if (call.key.op == ReduceOp::kUser) [[unlikely]]
+    for (int i = 0; i < 2; ++i) r.operator_name[i].store(call.operator_name[i], std::memory_order_release);
   r.number.store(number + 1, std::memory_order_release);  // pairs with read_record
 }
 
@@ -124,7 +148,7 @@ std::string to_text(const RecordedCall& call) {
     default: break;
   }
   text += format(" of {} {}", call.count, to_string(call.type));
-  if (reduces(call.collective)) text += format(", {}", to_string(call.op));
+  if (reduces(call.collective)) text += format(", {}", operator_text(call));
   return text +
          format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/select.hpp"
@@ -21,6 +22,9 @@ struct CallKey {
   bool symmetric = false;  ///< buffers in mem_alloc memory
   Rank root = -1;          ///< the other rank for send and receive
   std::uint64_t count = 0;
+  bool ordered = false;           ///< the ranks' elements are combined in rank order: the operator is not commutative
+  std::uint64_t operator_id = 0;  ///< of a user's operator, which ranks must agree on; its function and scalars are the
+                                  ///< rank's own and belong to the run
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
@@ -39,6 +43,7 @@ struct ReadyCall {
   BoundCall bound;  ///< addresses are filled in per call
   std::uint64_t record_what = 0;
   std::uint64_t record_root_tile = 0;
+  std::uint64_t operator_name[2] = {};  ///< the first letters of a user's operator, for the record
 };
 
 /// The hash that must be equal on all ranks of a call (on both of a message): everything that decides what moves where.
@@ -61,7 +66,11 @@ struct RecordedCall {
   int lanes = 1;
   std::int32_t root = -1;
   std::uint32_t tile_bytes = 0;
+  std::uint64_t operator_name[2] = {};
 };
+
+/// The first 16 bytes of a user's operator's name, as records have it.
+void write_operator(std::uint64_t (&to)[2], std::string_view name);
 
 std::uint64_t pack_what(const CallKey& key, const Choice& choice);
 std::uint64_t pack_root_tile(const CallKey& key, const Choice& choice);

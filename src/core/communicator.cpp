@@ -11,7 +11,9 @@
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
 #include "core/launch.hpp"
+#include "core/reduction.hpp"
 #include "core/stream.hpp"
+#include "exec/reduce_scalar.hpp"
 
 namespace hocket {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 /// What a call reads and writes, for checks that all collectives share.
 struct Arguments {
   CallKey key;
+  const Reduction* reduction = nullptr;
   const void* input = nullptr;
   void* output = nullptr;
   std::uint64_t input_chunks = 0;  ///< buffer sizes in counts
@@ -42,8 +45,8 @@ Status check(const CommunicatorState* s, const Arguments& a) {
   if (s->finalized.load(std::memory_order_relaxed)) return error(Code::kInvalidArgument, "{} after finalize", name);
   if (element(a) == 0)
     return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
-  if (static_cast<int>(a.key.op) >= kReduceOpCount)
-    return error(Code::kInvalidArgument, "{}: {} is no reduction", name, static_cast<int>(a.key.op));
+  if (Status bad = check_reduction(*a.reduction, a.key.type); !bad.ok()) [[unlikely]]
+    return error(bad.code(), "{}: {}", name, bad.text());
   const bool rooted = a.key.collective == Collective::kBroadcast || a.key.collective == Collective::kReduce ||
                       a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive;
   if (rooted && (a.key.root < 0 || a.key.root >= s->size))
@@ -74,7 +77,7 @@ Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& 
   if (stream != nullptr) {
     if (!stream->state())
       return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(a.key.collective));
-    return enqueue(stream->state(), {state, a.key, a.input, a.output, input_bytes, output_bytes, 0});
+    return enqueue(stream->state(), {state, a.key, *a.reduction, a.input, a.output, input_bytes, output_bytes, 0});
   }
   const std::uint64_t ticket = s.turnstile.take();
   if (!s.turnstile.is_next(ticket)) s.turnstile.wait(ticket);
@@ -83,7 +86,7 @@ Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& 
     key.symmetric = s.is_symmetric(a.input, input_bytes, a.output, output_bytes);
   Status status;
   if (auto ready = s.prepare(key); ready.ok()) [[likely]] {
-    status = s.run(**ready, a.input, a.output);
+    status = s.run(**ready, a.input, a.output, *a.reduction);
   } else {
     status = s.check_ended() ? s.end_error_before(key) : ready.status();
   }
@@ -92,9 +95,14 @@ Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& 
 }
 
 Status call(const std::shared_ptr<CommunicatorState>& state, Collective collective, const void* input, void* output,
-            std::size_t count, DataType type, ReduceOp op, Rank root, Stream* stream) {
+            std::size_t count, DataType type, const Reduction& op, Rank root, Stream* stream) {
   Arguments a;
-  a.key = {collective, type, op, false, root, count};
+  a.key = {collective, type, op.op(), false, root, count};
+  if (op.user() != nullptr) [[unlikely]] {
+    a.key.ordered = op.user()->commutative == Commutative::kNo;
+    a.key.operator_id = op.user()->id;
+  }
+  a.reduction = &op;
   a.input = input;
   a.output = output;
   const auto n = static_cast<std::uint64_t>(state ? state->size : 1);
@@ -125,7 +133,7 @@ Status call(const std::shared_ptr<CommunicatorState>& state, Collective collecti
   return submit(state, a, stream);
 }
 
-constexpr ReduceOp kNoOp = ReduceOp::kSum;
+const Reduction kNoOp = ReduceOp::kSum;
 
 }  // namespace
 
@@ -146,13 +154,15 @@ const Settings& Communicator::settings() const noexcept {
   return state_ ? state_->settings : *none;
 }
 
-Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
+Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
+                                const Reduction& op) {
   return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, nullptr);
 }
 Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type) {
   return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, nullptr);
 }
-Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
+Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
+                                    const Reduction& op) {
   return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, nullptr);
 }
 Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type) {
@@ -161,7 +171,8 @@ Status Communicator::all_to_all(const void* input, void* output, std::size_t cou
 Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root) {
   return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, nullptr);
 }
-Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root) {
+Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
+                            Rank root) {
   return call(state_, Collective::kReduce, input, output, count, type, op, root, nullptr);
 }
 Status Communicator::barrier() {
@@ -174,15 +185,15 @@ Status Communicator::receive(void* output, std::size_t count, DataType type, Ran
   return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, nullptr);
 }
 
-Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
                                 Stream& stream) {
   return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, &stream);
 }
 Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
   return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, &stream);
 }
-Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
-                                    Stream& stream) {
+Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
+                                    const Reduction& op, Stream& stream) {
   return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, &stream);
 }
 Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
@@ -192,8 +203,8 @@ Status Communicator::broadcast(const void* input, void* output, std::size_t coun
                                Stream& stream) {
   return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, &stream);
 }
-Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op, Rank root,
-                            Stream& stream) {
+Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
+                            Rank root, Stream& stream) {
   return call(state_, Collective::kReduce, input, output, count, type, op, root, &stream);
 }
 Status Communicator::barrier(Stream& stream) {
@@ -391,7 +402,7 @@ void PendingCommunicator::abort() {
 
 // What users read.
 
-std::string Communicator::explain(Collective collective, std::size_t count, DataType type, ReduceOp op) const {
+std::string Communicator::explain(Collective collective, std::size_t count, DataType type, const Reduction& op) const {
   if (!state_) return "an empty communicator";
   const CommunicatorState& s = *state_;
   if (static_cast<int>(collective) >= kCollectiveCount || size_of(type) == 0) return "no such collective or data type";
@@ -400,14 +411,16 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   std::vector<Rejected> rejected;
   const bool may_be_symmetric = s.had_symmetric.load(std::memory_order_relaxed);
   const std::uint64_t bytes = count * size_of(type);
-  const auto choice = choose(collective, bytes, type, false, s.world, &rejected);
+  if (const Status bad = check_reduction(op, type); !bad.ok()) return bad.to_string();
+  const OperatorNeeds needs = needs_of(op.op(), op.user() != nullptr && op.user()->commutative == Commutative::kNo);
+  const auto choice = choose(collective, bytes, type, false, s.world, &rejected, needs);
   if (!choice.ok()) return choice.status().to_string();
   const Algorithm& a = *choice->algorithm;
   text +=
       format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
              collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
                      collective == Collective::kReduce
-                 ? format(" ({})", to_string(op))
+                 ? format(" ({})", op.name())
                  : "",
              s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
   text += format("  algorithm  {} ({})\n", a.name, a.source);
@@ -416,7 +429,7 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
                  choice->tile_bytes, choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
   const int roundings = a.roundings(s.size);
   text += format("  roundings  {} of each element{}\n", roundings,
-                 size_of(type) == 2 && roundings > 0 ? ", each from a 32-bit accumulator" : "");
+                 accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
   text += "  transport  ";
   for (Rank r = 0; r < s.size; ++r) {
     if (r == s.rank) continue;
@@ -425,7 +438,7 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   text += "\n";
   for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
   if (may_be_symmetric) {
-    const auto direct = choose(collective, bytes, type, true, s.world);
+    const auto direct = choose(collective, bytes, type, true, s.world, nullptr, needs);
     if (direct.ok() && direct->algorithm->zero_copy)
       text += format("  with mem_alloc buffers: {}\n", direct->algorithm->name);
   }

@@ -137,11 +137,12 @@ struct CommunicatorState {
 
   // run.cpp
   /// Run on this thread until it ended. Under the turn.
-  Status run(ReadyCall& call, const void* input, void* output);
+  Status run(ReadyCall& call, const void* input, void* output, const Reduction& reduction);
   /// The peer began its call on the core on which this rank began its own.
   bool shares_core(Rank peer);
   /// Book-keeping before the first step and after the last.
-  void begin(ReadyCall& call, const void* input, void* output);
+  /// `reduction` must live as long as the call runs.
+  void begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction);
   Status end(ReadyCall& call, Progress progress);
 
   // failure.cpp

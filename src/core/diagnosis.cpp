@@ -45,6 +45,7 @@ RecordedCall CommunicatorState::describe(const ReadyCall& call) const {
   r.algorithm = static_cast<std::uint8_t>(call.choice.algorithm - algorithms().data());
   r.lanes = call.choice.lanes;
   r.root = call.key.root;
+  std::copy_n(call.operator_name, 2, r.operator_name);
   r.tile_bytes = static_cast<std::uint32_t>(call.choice.tile_bytes);
   return r;
 }

@@ -18,7 +18,7 @@ std::size_t slot_of(const CallKey& key) {
   h ^= (static_cast<std::uint64_t>(key.collective) << 8) ^ (static_cast<std::uint64_t>(key.type) << 16) ^
        (static_cast<std::uint64_t>(key.op) << 24) ^
        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.root)) << 32) ^
-       static_cast<std::uint64_t>(key.symmetric);
+       static_cast<std::uint64_t>(key.symmetric) ^ key.operator_id;
   return (h ^ (h >> 29)) % kReadyCalls;
 }
 
@@ -59,7 +59,8 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
   auto call = std::make_unique<ReadyCall>();
   call->key = key;
   const std::uint64_t bytes = key.count * size_of(key.type);
-  HOCKET_ASSIGN(call->choice, choose(key.collective, bytes, key.type, key.symmetric, world));
+  HOCKET_ASSIGN(call->choice,
+                choose(key.collective, bytes, key.type, key.symmetric, world, nullptr, needs_of(key.op, key.ordered)));
   const Algorithm& algorithm = *call->choice.algorithm;
 
   std::unique_ptr<ReadyPlan>& plan = plans[plan_key(algorithm, key.root, call->choice.lanes)];
@@ -87,6 +88,7 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
   bound.element_bytes = static_cast<std::uint32_t>(size_of(key.type));
   bound.type = key.type;
   bound.reduce = reduce_function(key.type, key.op);
+  if (key.op == ReduceOp::kPremultipliedSum) bound.scale = scale_function(key.type);
   bound.world = size;
   bound.protocol = call->choice.protocol;
   bound.channel_base = channel_base(algorithm);

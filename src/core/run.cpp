@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
+#include "core/reduction.hpp"
 
 namespace hocket {
 namespace {
@@ -49,11 +50,17 @@ bool CommunicatorState::shares_core(Rank peer) {
   return view.block != nullptr && view.block_header()->cpu.load(std::memory_order_relaxed) == cpu;
 }
 
-void CommunicatorState::begin(ReadyCall& call, const void* input, void* output) {
+void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction) {
   BoundCall& bound = call.bound;
   bound.input = static_cast<const std::byte*>(input);
   bound.output = static_cast<std::byte*>(output);
   bound.work = work.data();
+  if (bound.scale != nullptr) [[unlikely]]
+    bound.scalar = scalar_bits(reduction, call.key.type);
+  if (reduction.user() != nullptr) [[unlikely]] {
+    bound.user = &reduction.user()->function;
+    write_operator(call.operator_name, reduction.name());
+  }
   if (call.key.symmetric) {
     bound.input_offset = static_cast<std::uint64_t>(bound.input - engine->arena().base());
     bound.output_offset = static_cast<std::uint64_t>(bound.output - engine->arena().base());
@@ -90,6 +97,8 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   } else if (fault.kind == LaneFault::Kind::kPeerLost) {
     fail(Code::kPeerLost, format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()),
          fault.peer);
+  } else if (fault.kind == LaneFault::Kind::kOperator) {
+    fail(fault.status.code(), format("{}: {}", name_of(rank), fault.status.text()));
   }
   check_ended();
   tell_posted_peers();
@@ -97,9 +106,9 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   return end_error_in(call, waiting);
 }
 
-Status CommunicatorState::run(ReadyCall& call, const void* input, void* output) {
+Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, const Reduction& reduction) {
   if (check_ended()) return end_error_before(call.key);
-  begin(call, input, output);
+  begin(call, input, output, reduction);
   Progress progress = executor->turn();
   if (progress == Progress::kWaiting) {
     Doorbell& bell = block().doorbell;

@@ -62,7 +62,7 @@ class StreamTask final : public ProgressTask {
     watch_ = std::make_unique<Watch>(s);
     watch_->start(*ready_);
     next_tick_ = 0;
-    s.begin(*ready_, call_.input, call_.output);
+    s.begin(*ready_, call_.input, call_.output, call_.reduction);
     return {};
   }
 

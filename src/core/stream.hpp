@@ -16,6 +16,7 @@ namespace hocket {
 struct QueuedCall {
   std::shared_ptr<CommunicatorState> communicator;
   CallKey key;
+  Reduction reduction = ReduceOp::kSum;
   const void* input = nullptr;
   void* output = nullptr;
   std::size_t input_bytes = 0;

@@ -96,8 +96,9 @@ struct alignas(kCacheLine) CallRecord {
   std::atomic<std::uint64_t> count;
   std::atomic<std::uint64_t>
       what;  ///< collective, type, op, state, algorithm, protocol, lanes (bytes, from the lowest)
-  std::atomic<std::uint64_t> root_tile;  ///< root (or peer) in the low half, tile bytes in the high half
-  std::atomic<std::uint64_t> unused[3];
+  std::atomic<std::uint64_t> root_tile;         ///< root (or peer) in the low half, tile bytes in the high half
+  std::atomic<std::uint64_t> operator_name[2];  ///< the first letters of a user's operator
+  std::atomic<std::uint64_t> unused;
 };
 static_assert(sizeof(CallRecord) == kCacheLine);
 

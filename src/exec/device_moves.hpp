@@ -236,6 +236,8 @@ HOCKET_HD inline bool reduce_of(const LaneMove& m, bool packets, ReduceOp op) {
     case ReduceOp::kProduct: return reduce_with<type, ReduceOp::kProduct>(m, packets);
     case ReduceOp::kMin: return reduce_with<type, ReduceOp::kMin>(m, packets);
     case ReduceOp::kMax: return reduce_with<type, ReduceOp::kMax>(m, packets);
+    case ReduceOp::kPremultipliedSum:
+    case ReduceOp::kUser: break;  // refused before a lane begins: device_can()
   }
   return false;
 }
@@ -263,8 +265,10 @@ HOCKET_HD HOCKET_NOINLINE inline void copy_memory(const LaneMove& m, std::uint32
     copy_units<std::uint64_t>(m, vectors * 2, m.bytes / 8);
   } else if (element_bytes == 4) {
     copy_units<std::uint32_t>(m, vectors * 4, m.bytes / 4);
-  } else {
+  } else if (element_bytes == 2) {
     copy_units<std::uint16_t>(m, vectors * 8, m.bytes / 2);
+  } else {
+    copy_units<std::uint8_t>(m, vectors * 16, m.bytes);
   }
 }
 
@@ -275,26 +279,31 @@ HOCKET_HD HOCKET_NOINLINE inline bool copy_packets(const LaneMove& m, std::uint3
   const LanePlace& from = m.sources[0];
   for (std::uint64_t w = m.index; w < words; w += m.stride) {
     const std::uint64_t at = w * kPacketDataBytes;
-    const bool halves = element_bytes < kPacketDataBytes;  // the last word may hold one element, and addresses are odd
-    const bool both = m.bytes - at >= kPacketDataBytes;
+    const bool parts = element_bytes < kPacketDataBytes;  // the last word may hold less, and addresses are odd
+    const std::uint64_t bytes = m.bytes - at < kPacketDataBytes ? m.bytes - at : kPacketDataBytes;
     std::uint32_t word = 0;
     if (from.packets != nullptr) {
       if (!read_packet(m, from, w, word)) return false;
-    } else if (!halves) {
+    } else if (!parts) {
       word = load<std::uint32_t>(from.body + at);
+    } else if (element_bytes == 2) {
+      for (std::uint64_t b = 0; b < bytes; b += 2)
+        word |= static_cast<std::uint32_t>(load<std::uint16_t>(from.body + at + b)) << (8 * b);
     } else {
-      word = load<std::uint16_t>(from.body + at);
-      if (both) word |= static_cast<std::uint32_t>(load<std::uint16_t>(from.body + at + 2)) << 16;
+      for (std::uint64_t b = 0; b < bytes; ++b)
+        word |= static_cast<std::uint32_t>(load<std::uint8_t>(from.body + at + b)) << (8 * b);
     }
     for (int d = 0; d < m.destination_count; ++d) {
       const LanePlace& to = m.destinations[d];
       if (to.packets != nullptr) {
         write_packet(to, w, word);
-      } else if (!halves) {
+      } else if (!parts) {
         store(to.body + at, word);
+      } else if (element_bytes == 2) {
+        for (std::uint64_t b = 0; b < bytes; b += 2)
+          store(to.body + at + b, static_cast<std::uint16_t>(word >> (8 * b)));
       } else {
-        store(to.body + at, static_cast<std::uint16_t>(word));
-        if (both) store(to.body + at + 2, static_cast<std::uint16_t>(word >> 16));
+        for (std::uint64_t b = 0; b < bytes; ++b) store(to.body + at + b, static_cast<std::uint8_t>(word >> (8 * b)));
       }
     }
   }
@@ -311,6 +320,12 @@ HOCKET_HD inline bool reduce_move(const LaneMove& m, bool packets, DataType type
     case DataType::kFloat16: return reduce_of<DataType::kFloat16>(m, packets, op);
     case DataType::kInt32: return reduce_of<DataType::kInt32>(m, packets, op);
     case DataType::kInt64: return reduce_of<DataType::kInt64>(m, packets, op);
+    case DataType::kInt8: return reduce_of<DataType::kInt8>(m, packets, op);
+    case DataType::kUint8: return reduce_of<DataType::kUint8>(m, packets, op);
+    case DataType::kUint32: return reduce_of<DataType::kUint32>(m, packets, op);
+    case DataType::kUint64: return reduce_of<DataType::kUint64>(m, packets, op);
+    case DataType::kFloat8E4M3: return reduce_of<DataType::kFloat8E4M3>(m, packets, op);
+    case DataType::kFloat8E5M2: return reduce_of<DataType::kFloat8E5M2>(m, packets, op);
   }
   return false;
 }

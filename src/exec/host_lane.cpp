@@ -4,12 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <string>
+
+#include "base/status.hpp"
 
 namespace hocket {
 namespace {
 
 /// Moves are cut here so that an abort is seen within a millisecond, whatever the tile.
 constexpr std::uint64_t kMovePiece = 4 << 20;
+/// Blocks in which inputs are scaled and users' operators run: they stay in L1. A multiple of every element.
+constexpr std::uint64_t kOperatorBlock = 8 << 10;
 
 }  // namespace
 
@@ -148,47 +154,121 @@ void HostLane::run_segment(std::uint64_t begin, std::uint64_t bytes, int packet)
     if (p.line != nullptr && begin < kInlineBytes) return p.line + begin;
     return p.body + begin;
   };
-  const std::uint32_t destinations = static_cast<std::uint32_t>(destination_count_);
-  void* to[kMaxSpans];
-  std::uint32_t slots = 0;
-  for (std::uint32_t d = 0; d < destinations; ++d) {
-    to[d] = address(destinations_[d]);
-    if (destinations_[d].slot && d < 32) slots |= 1u << d;
+  Piece piece;
+  piece.bytes = bytes;
+  piece.slots = 0;
+  for (int d = 0; d < destination_count_; ++d) {
+    piece.to[d] = address(destinations_[d]);
+    if (destinations_[d].slot && d < 32) piece.slots |= 1u << d;
   }
-  const bool stream = call_->stream_output && !destinations_[0].slot && bytes >= kSlotCopyBytes;
-  if (source_count_ == 1) {
-    const void* from = address(sources_[0]);
-    if (destinations == 1) {
-      copy(to[0], from, bytes,
-           destinations_[0].slot ? CopyHint::kSlot
-           : stream              ? CopyHint::kStream
-                                 : CopyHint::kCached);
-    } else {
-      CopyHint hints[kMaxSpans];
-      for (std::uint32_t d = 0; d < destinations; ++d)
-        hints[d] = destinations_[d].slot ? CopyHint::kSlot : stream ? CopyHint::kStream : CopyHint::kCached;
-      copy(to, hints, destination_count_, from, bytes);
-    }
+  for (int s = 0; s < source_count_; ++s) piece.from[s] = address(sources_[s]);
+  piece.stream = call_->stream_output && !destinations_[0].slot && bytes >= kSlotCopyBytes;
+  if (call_->scale != nullptr) [[unlikely]] {
+    scale_piece(piece);
+  } else if (call_->user != nullptr) [[unlikely]] {
+    combine_piece(piece);
   } else {
-    const void* from[kMaxSpans];
-    for (int s = 0; s < source_count_; ++s) from[s] = address(sources_[s]);
-    ReduceArgs args{};
-    args.sources = from;
-    args.source_count = source_count_;
-    args.destinations = to;
-    args.destination_count = destination_count_;
-    args.count = bytes / call_->element_bytes;
-    args.finish = step_->finish != 0;
-    args.world_size = call_->world;
-    args.stream_first_destination = stream;
-    args.slot_destinations = slots;
-    call_->reduce(args);
+    move_piece(piece);
   }
   if (packet >= 0) {
-    for (std::uint32_t d = 0; d < destinations; ++d)
+    for (int d = 0; d < destination_count_; ++d)
       if (destinations_[d].packets != nullptr)  // release; pairs with packets_arrived
         destinations_[d].packets[packet].flag.store(destinations_[d].flag, std::memory_order_release);
   }
+}
+
+HOCKET_INLINE void HostLane::move_piece(const Piece& piece) {
+  source_count_ == 1 ? copy_piece(piece, piece.from[0]) : reduce_piece(piece);
+}
+
+void HostLane::copy_piece(const Piece& piece, const void* from) {
+  const auto hint = [&](int d) {
+    return destinations_[d].slot ? CopyHint::kSlot : piece.stream ? CopyHint::kStream : CopyHint::kCached;
+  };
+  if (destination_count_ == 1) {
+    copy(piece.to[0], from, piece.bytes, hint(0));
+    return;
+  }
+  CopyHint hints[kMaxSpans];
+  for (int d = 0; d < destination_count_; ++d) hints[d] = hint(d);
+  copy(piece.to, hints, destination_count_, from, piece.bytes);
+}
+
+void HostLane::reduce_piece(const Piece& piece) {
+  ReduceArgs args{};
+  args.sources = piece.from;
+  args.source_count = source_count_;
+  args.destinations = piece.to;
+  args.destination_count = destination_count_;
+  args.count = piece.bytes / call_->element_bytes;
+  args.finish = step_->finish != 0;
+  args.world_size = call_->world;
+  args.stream_first_destination = piece.stream;
+  args.slot_destinations = piece.slots;
+  call_->reduce(args);
+}
+
+/// A premultiplied sum: what is read of this rank's input is scaled into a block that stays in the cache, which then
+/// stands in for it. Every contribution is read from its rank's input once on its way to a result, so it is scaled
+/// once.
+void HostLane::scale_piece(const Piece& piece) {
+  std::uint64_t inputs = 0;
+  for (int s = 0; s < source_count_; ++s) inputs += sources_[s].input;
+  if (inputs == 0) return move_piece(piece);
+  std::byte* const scaled = scratch(inputs * kOperatorBlock);
+  Piece block = piece;
+  for (std::uint64_t at = 0; at < piece.bytes; at += kOperatorBlock) {
+    block.bytes = std::min(kOperatorBlock, piece.bytes - at);
+    std::byte* to = scaled;
+    for (int s = 0; s < source_count_; ++s) {
+      block.from[s] = static_cast<const std::byte*>(piece.from[s]) + at;
+      if (!sources_[s].input) continue;
+      call_->scale(block.from[s], to, block.bytes / call_->element_bytes, call_->scalar);
+      block.from[s] = to;
+      to += kOperatorBlock;
+    }
+    for (int d = 0; d < destination_count_; ++d) block.to[d] = static_cast<std::byte*>(piece.to[d]) + at;
+    move_piece(block);
+  }
+}
+
+/// A user's operator: the sources are combined one by one in a block of our own, so that the function sees aligned
+/// memory of this process only, and a destination that is a source keeps its value until it was read.
+void HostLane::combine_piece(const Piece& piece) {
+  if (source_count_ == 1 || fault_.kind != LaneFault::Kind::kNone) return copy_piece(piece, piece.from[0]);
+  std::byte* const result = scratch(2 * kOperatorBlock);
+  std::byte* const aligned = result + kOperatorBlock;
+  Piece block = piece;
+  for (std::uint64_t at = 0; at < piece.bytes; at += kOperatorBlock) {
+    block.bytes = std::min(kOperatorBlock, piece.bytes - at);
+    std::memcpy(result, static_cast<const std::byte*>(piece.from[0]) + at, block.bytes);
+    for (int s = 1; s < source_count_; ++s) {
+      const std::byte* from = static_cast<const std::byte*>(piece.from[s]) + at;
+      if (reinterpret_cast<std::uintptr_t>(from) % call_->element_bytes != 0) {
+        std::memcpy(aligned, from, block.bytes);
+        from = aligned;
+      }
+      std::string thrown;
+      try {
+        (*call_->user)(from, result, block.bytes / call_->element_bytes);
+        continue;
+      } catch (const std::exception& e) {
+        thrown = e.what();
+      } catch (...) {
+        thrown = "something that is no std::exception";
+      }
+      fault_ = {LaneFault::Kind::kOperator, 0, -1, 0, error(Code::kAborted, "the user's operator threw: {}", thrown)};
+      return;
+    }
+    for (int d = 0; d < destination_count_; ++d) block.to[d] = static_cast<std::byte*>(piece.to[d]) + at;
+    copy_piece(block, result);
+  }
+}
+
+std::byte* HostLane::scratch(std::uint64_t bytes) {
+  const std::size_t units = (bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t);
+  if (scratch_.size() < units) scratch_.resize(units);
+  return reinterpret_cast<std::byte*>(scratch_.data());
 }
 
 /// Hand the staged destinations to their queues. False: a queue is full.
@@ -212,7 +292,9 @@ bool HostLane::end_move() {
   if (posted) {
     // A copy of one contiguous source to one peer needs no staging: the put reads the source itself.
     Place& only = destinations_[0];
-    if (source_count_ == 1 && destination_count_ == 1 && only.line == nullptr && sources_[0].line == nullptr) {
+    const bool as_it_is = call_->scale == nullptr || !sources_[0].input;
+    if (source_count_ == 1 && destination_count_ == 1 && only.line == nullptr && sources_[0].line == nullptr &&
+        as_it_is) {
       only.body = sources_[0].body;
       return post();
     }
@@ -238,6 +320,8 @@ bool HostLane::end_move() {
       run_segment(first, bytes - first, -1);
     }
   }
+  if (fault_.kind == LaneFault::Kind::kOperator) [[unlikely]]
+    return false;
   return posted ? post() : true;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "algorithms/protocol.hpp"
@@ -33,6 +34,10 @@ struct BoundCall {
   std::uint32_t element_bytes = 1;
   DataType type = DataType::kFloat32;
   ReduceFunction reduce = nullptr;
+  ScaleFunction scale = nullptr;  ///< premultiplied sum: this rank's input is scaled by `scalar` as it is read
+  std::uint64_t scalar = 0;
+  /// A user's operator, in place of `reduce`; see Reduction::Function.
+  const std::function<void(const void*, void*, std::size_t)>* user = nullptr;
   int world = 1;
   Protocol protocol = Protocol::kBulk;
   std::uint16_t channel_base = 0;  ///< plan's channel 0
@@ -45,7 +50,7 @@ struct BoundCall {
 
 /// What stopped a call from inside.
 struct LaneFault {
-  enum class Kind : std::uint8_t { kNone, kMismatch, kAborted, kPeerLost };
+  enum class Kind : std::uint8_t { kNone, kMismatch, kAborted, kPeerLost, kOperator };
   Kind kind = Kind::kNone;
   std::uint16_t channel = 0;
   int peer = -1;
@@ -143,12 +148,27 @@ class HostLane {
     int posted_to = -1;        ///< destination reached by a put from `body`
     std::uint64_t remote = 0;  ///< where that goes, in the peer's arena
     bool slot = false;
+    bool input = false;  ///< this rank's own input
+  };
+  /// One piece of a Move as plain memory.
+  struct Piece {
+    const void* from[kMaxSpans];
+    void* to[kMaxSpans];
+    std::uint64_t bytes;
+    std::uint32_t slots;  ///< bit d: to[d] is in a slot
+    bool stream;
   };
 
   HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
   HOCKET_INLINE void place(const SpanAt& span, Place* p);
   void place_granted(const SpanAt& span, std::uint64_t bytes, Place* p);
   void run_segment(std::uint64_t begin, std::uint64_t bytes, int packet);
+  void move_piece(const Piece& piece);
+  void copy_piece(const Piece& piece, const void* from);
+  void reduce_piece(const Piece& piece);
+  void scale_piece(const Piece& piece);
+  void combine_piece(const Piece& piece);
+  std::byte* scratch(std::uint64_t bytes);
   bool packets_arrived(std::uint64_t bytes) const;
   bool post();
 
@@ -170,6 +190,7 @@ class HostLane {
     int peer;
   };
   std::vector<Owed> owed_;
+  std::vector<std::max_align_t> scratch_;  ///< of scale_piece and combine_piece; empty until one is needed
 };
 
 inline void HostLane::place(const SpanAt& span, Place* p) {
@@ -179,8 +200,12 @@ inline void HostLane::place(const SpanAt& span, Place* p) {
   p->packets = nullptr;
   p->posted_to = -1;
   p->slot = false;
+  p->input = false;
   switch (span.kind) {
-    case SpanKind::kInput: p->body = const_cast<std::byte*>(call_->input) + bytes; return;
+    case SpanKind::kInput:
+      p->body = const_cast<std::byte*>(call_->input) + bytes;
+      p->input = true;
+      return;
     case SpanKind::kOutput: p->body = call_->output + bytes; return;
     case SpanKind::kWork: p->body = call_->work + bytes; return;
     case SpanKind::kPeerInput:

@@ -70,7 +70,13 @@ const Target& target() {
 }  // namespace
 
 ReduceFunction reduce_function(DataType type, ReduceOp op) {
+  if (op == ReduceOp::kUser) return nullptr;
+  if (op == ReduceOp::kPremultipliedSum) op = ReduceOp::kSum;
   return target().table->functions[static_cast<int>(type)][static_cast<int>(op)];
+}
+
+ScaleFunction scale_function(DataType type) {
+  return target().table->scale[static_cast<int>(type)];
 }
 
 std::string_view reduce_target() {

@@ -36,8 +36,14 @@ struct ReduceArgs {
 /// One kernel. Any thread; allocates nothing, calls nothing but copies.
 using ReduceFunction = void (*)(const ReduceArgs&);
 
-/// The kernel of this CPU for (type, op), both valid: looked up once per plan, so that a Move has no switch.
+/// The kernel of this CPU for (type, op), both valid: looked up once per plan, so that a Move has no switch. That of a
+/// premultiplied sum is the sum's (inputs are scaled before); a user's operator has none: null.
 ReduceFunction reduce_function(DataType type, ReduceOp op);
+
+/// to[i] = scalar * from[i], rounded to the type as a Move is. `scalar` is of the accumulator's type
+/// (reduce_scalar.hpp) in the low bytes. `to` may be `from`, else no overlap; nothing has to be aligned.
+using ScaleFunction = void (*)(const void* from, void* to, std::size_t count, std::uint64_t scalar);
+ScaleFunction scale_function(DataType type);
 
 /// "avx512", "avx2" or "baseline": what reduce_function() gives now.
 std::string_view reduce_target();

@@ -243,6 +243,120 @@ struct HalfBits {
   }
 };
 
+// Values <= 0xff in 32-bit lanes.
+template <class D>
+HWY_INLINE void store_low_bytes(D, Vector<hn::RebindToUnsigned<D>> bits, Byte* to, bool stream) {
+  const hn::RebindToSigned<D> d_int;
+  const hn::Rebind<std::uint8_t, D> d8;
+  if constexpr (is_one_lane<D>()) {
+    store_one<std::uint8_t>(static_cast<std::uint8_t>(hn::GetLane(bits)), to);
+  } else {
+    store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d_int, bits)), to, stream);
+  }
+}
+
+template <class D>
+HWY_INLINE Vector<hn::RebindToUnsigned<D>> load_low_bytes(D, const Byte* from) {
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (is_one_lane<D>()) {
+    return hn::Set(du, load_one<std::uint8_t>(from));
+  } else {
+    const hn::Rebind<std::uint8_t, D> d8;
+    return hn::PromoteTo(du, load_vector(d8, from));
+  }
+}
+
+// 8-bit integers in 32-bit lanes, for what has no 8-bit instruction. Only the low byte of a lane counts.
+template <class T>
+struct NarrowInteger {
+  using Stored = T;
+  using Lane = std::int32_t;
+  using Wide = NarrowInteger;
+  template <class D>
+  static constexpr std::size_t kElements = hn::MaxLanes(D());
+  template <class D>
+  static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+    return hn::BitCast(d, load_low_bytes(d, from));
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+    const hn::RebindToUnsigned<D> du;
+    store_low_bytes(d, hn::And(hn::BitCast(du, v), hn::Set(du, 0xffu)), to, stream);
+  }
+};
+
+// base/float8.hpp. kMantissa bits; kBias is 127 less the format's; the float whose ulp is the unit of the denormals.
+struct E4M3Format {
+  static constexpr int kMantissa = 3;
+  static constexpr std::uint32_t kBias = 120;
+  static constexpr std::int32_t kLargest = 0x43e00000, kSmallestNormal = 0x3c800000;
+  static constexpr float kDenormalUnit = 0x1p-9f, kDenormalRounder = 0x1p14f;
+  static constexpr std::uint32_t kNan = 0x7f, kInfinity = 0x7e;
+  static constexpr std::int32_t kLargestCode = 0x7e;
+};
+struct E5M2Format {
+  static constexpr int kMantissa = 2;
+  static constexpr std::uint32_t kBias = 112;
+  static constexpr std::int32_t kLargest = 0x47600000, kSmallestNormal = 0x38800000;
+  static constexpr float kDenormalUnit = 0x1p-16f, kDenormalRounder = 0x1p7f;
+  static constexpr std::uint32_t kNan = 0x7e, kInfinity = 0x7c;
+  static constexpr std::int32_t kLargestCode = 0x7b;
+};
+
+template <class Format>
+struct Float8Bits {
+  using Stored = std::uint8_t;
+  using Lane = float;
+  using Wide = Float8Bits;
+  template <class D>
+  static constexpr std::size_t kElements = hn::MaxLanes(D());
+
+  template <class D>
+  static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::RebindToSigned<D> di;
+    const auto bits = load_low_bytes(d, from);
+    const auto sign = hn::ShiftLeft<24>(hn::And(bits, hn::Set(du, 0x80u)));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fu));
+    const auto signed_magnitude = hn::BitCast(di, magnitude);
+    const auto shifted = hn::ShiftLeft<23 - Format::kMantissa>(magnitude);
+    const auto normal = hn::Add(shifted, hn::Set(du, Format::kBias << 23));
+    const auto denormal =
+        hn::BitCast(du, hn::Mul(hn::ConvertTo(d, signed_magnitude), hn::Set(d, Format::kDenormalUnit)));
+    // All ones in the exponent and beyond the largest: infinity and NaN of E5M2 by their mantissa, NaN of E4M3.
+    const auto special = Format::kMantissa == 2 ? hn::Or(shifted, hn::Set(du, 0x7f800000u)) : hn::Set(du, 0x7fc00000u);
+    const auto is_special = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, Format::kLargestCode)));
+    const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, 1 << Format::kMantissa)));
+    const auto value = hn::IfThenElse(is_denormal, denormal, hn::IfThenElse(is_special, special, normal));
+    return hn::BitCast(d, hn::Or(sign, value));
+  }
+
+  template <class D>
+  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+    constexpr int kShift = 23 - Format::kMantissa;
+    const hn::RebindToUnsigned<D> du;
+    const hn::RebindToSigned<D> di;
+    const auto bits = hn::BitCast(du, v);
+    const auto sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(du, 0x80u));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+    const auto signed_magnitude = hn::BitCast(di, magnitude);
+    const auto rounder = hn::Set(d, Format::kDenormalRounder);
+    const auto denormal =
+        hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), rounder)), hn::BitCast(du, rounder));
+    const auto bounded = hn::BitCast(du, hn::Min(signed_magnitude, hn::Set(di, Format::kLargest)));
+    const auto odd = hn::And(hn::ShiftRight<kShift>(bounded), hn::Set(du, 1u));
+    const auto rounded = hn::Add(hn::Add(bounded, hn::Set(du, (1u << (kShift - 1)) - 1)), odd);
+    const auto normal = hn::ShiftRight<kShift>(hn::Sub(rounded, hn::Set(du, Format::kBias << 23)));
+    const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, Format::kSmallestNormal)));
+    const auto is_special = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f7fffff)));
+    const auto is_nan = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f800000)));
+    auto value = hn::IfThenElse(is_denormal, denormal, normal);
+    value = hn::IfThenElse(is_special, hn::Set(du, Format::kInfinity), value);
+    value = hn::IfThenElse(is_nan, hn::Set(du, Format::kNan), value);
+    store_low_bytes(d, hn::Or(sign, value), to, stream);
+  }
+};
+
 // ---- Operations. `enter` is applied to each source, `leave` to the result.
 
 struct Identity {
@@ -266,6 +380,19 @@ struct Sum : Identity {
 
 struct Average : Sum {
   static constexpr bool kDivides = true;
+};
+
+// Of 8-bit integers in wider lanes: the sum wraps before it is divided.
+template <class T>
+struct NarrowAverage : Average {
+  template <class D>
+  static HWY_INLINE Vector<D> leave(D d, Vector<D> v) {
+    if constexpr (static_cast<T>(-1) < 0) {
+      return hn::ShiftRight<24>(hn::ShiftLeft<24>(v));
+    } else {
+      return hn::And(v, hn::Set(d, 0xff));
+    }
+  }
 };
 
 struct Product : Identity {
@@ -353,9 +480,11 @@ HWY_INLINE Vector<D> divide(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divi
     return hn::Set(d, static_cast<T>(hn::GetLane(v) / divisor.value));
   } else {
     if (divisor.shift >= 0) {  // a shift rounds down: add value - 1 to negative numbers first
-      const auto negative = hn::ShiftRight<sizeof(T) * 8 - 1>(v);
-      const auto bias = hn::And(negative, hn::Set(d, static_cast<T>(divisor.value - 1)));
-      return hn::ShiftRightSame(hn::Add(v, bias), divisor.shift);
+      if constexpr (static_cast<T>(-1) < 0) {
+        const auto negative = hn::ShiftRight<sizeof(T) * 8 - 1>(v);
+        v = hn::Add(v, hn::And(negative, hn::Set(d, static_cast<T>(divisor.value - 1))));
+      }
+      return hn::ShiftRightSame(v, divisor.shift);
     }
     // No CPU divides integer vectors.
     HWY_ALIGN T lanes[hn::MaxLanes(D())];
@@ -642,23 +771,77 @@ void reduce(const ReduceArgs& args) {
   }
 }
 
+// ---- The scaling of a premultiplied sum.
+
+template <class Type, class D>
+HWY_INLINE void scale_vector(D d, const Byte* from, Byte* to, typename Type::Lane factor) {
+  using Lane = typename Type::Lane;
+  auto v = hn::Mul(Type::load(d, from), hn::Set(d, factor));
+  Type::store(d, leave<Sum>(d, v, Divisor<Lane>{}), to, false);
+}
+
+template <class Type>
+void scale(const void* from, void* to, std::size_t count, std::uint64_t scalar) {
+  using Lane = typename Type::Lane;
+  constexpr std::size_t kStored = sizeof(typename Type::Stored);
+  const hn::ScalableTag<Lane> d;
+  const hn::CappedTag<Lane, 1> d_one;
+  constexpr std::size_t kElements = Type::template kElements<decltype(d)>;
+  Lane factor;
+  __builtin_memcpy(&factor, &scalar, sizeof factor);
+  const Byte* in = static_cast<const Byte*>(from);
+  Byte* out = static_cast<Byte*>(to);
+  std::size_t at = 0;
+  for (; at + kElements <= count; at += kElements) scale_vector<Type>(d, in + at * kStored, out + at * kStored, factor);
+  for (; at < count; ++at) scale_vector<Type>(d_one, in + at * kStored, out + at * kStored, factor);
+}
+
 #undef HOCKET_HALF_IN_HARDWARE
 
 }  // namespace
 
 #define HOCKET_ROW(type) \
   { reduce<type, Sum>, reduce<type, Product>, reduce<type, Min>, reduce<type, Max>, reduce<type, Average> }
+// 8-bit integers: no CPU multiplies vectors of them.
+#define HOCKET_NARROW_ROW(type)                                                               \
+  {                                                                                           \
+    reduce<Plain<type>, Sum>, reduce<NarrowInteger<type>, Product>, reduce<Plain<type>, Min>, \
+        reduce<Plain<type>, Max>, reduce<NarrowInteger<type>, NarrowAverage<type>>            \
+  }
 // In the order of DataType and ReduceOp.
 extern const ReduceTable kReduceTable;
-constexpr ReduceTable kReduceTable = {{
-    HOCKET_ROW(Plain<float>),
-    HOCKET_ROW(Plain<double>),
-    HOCKET_ROW(Bfloat16Bits),
-    HOCKET_ROW(HalfBits),
-    HOCKET_ROW(Plain<std::int32_t>),
-    HOCKET_ROW(Plain<std::int64_t>),
-}};
+constexpr ReduceTable kReduceTable = {
+    {
+        HOCKET_ROW(Plain<float>),
+        HOCKET_ROW(Plain<double>),
+        HOCKET_ROW(Bfloat16Bits),
+        HOCKET_ROW(HalfBits),
+        HOCKET_ROW(Plain<std::int32_t>),
+        HOCKET_ROW(Plain<std::int64_t>),
+        HOCKET_NARROW_ROW(std::int8_t),
+        HOCKET_NARROW_ROW(std::uint8_t),
+        HOCKET_ROW(Plain<std::uint32_t>),
+        HOCKET_ROW(Plain<std::uint64_t>),
+        HOCKET_ROW(Float8Bits<E4M3Format>),
+        HOCKET_ROW(Float8Bits<E5M2Format>),
+    },
+    {
+        scale<Plain<float>>,
+        scale<Plain<double>>,
+        scale<Bfloat16Bits>,
+        scale<HalfBits>,
+        scale<Plain<std::int32_t>>,
+        scale<Plain<std::int64_t>>,
+        scale<NarrowInteger<std::int8_t>>,
+        scale<NarrowInteger<std::uint8_t>>,
+        scale<Plain<std::uint32_t>>,
+        scale<Plain<std::uint64_t>>,
+        scale<Float8Bits<E4M3Format>>,
+        scale<Float8Bits<E5M2Format>>,
+    },
+};
 #undef HOCKET_ROW
+#undef HOCKET_NARROW_ROW
 
 }  // namespace hocket::HOCKET_REDUCE_TARGET
 HWY_AFTER_NAMESPACE();

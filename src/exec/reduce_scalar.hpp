@@ -4,11 +4,16 @@
 // tests/unit/reduce_test.cpp shows.
 //
 // One Move reduces its sources in the order listed: (((s0 + s1) + s2) + ...).
-//  - float16 and bfloat16 accumulate in float32 over all sources of the Move and round once, to nearest even.
-//  - Integers wrap.
+//  - float16, bfloat16 and the 8-bit floats accumulate in float32 over all sources of the Move and round once, to
+//  nearest
+//    even; what an 8-bit float cannot hold becomes its largest (base/float8.hpp).
+//  - Integers wrap, in their own width.
 //  - min and max: NaN if any source is NaN, and -0 < +0; so the order of the sources doesn't matter.
 //  - average is the sum. The Move that finishes it divides by the world size, in the accumulator's type: floats round
 //    correctly (a product with 1/n would not, unless n is a power of two), integers truncate toward zero.
+//  - A premultiplied sum is the sum of scalar * input. Each product is rounded to the type as it is read from the
+//  rank's
+//    input, also where it goes straight into a sum: so it is the same on every way that an algorithm takes it.
 //  - A NaN result is always the one positive quiet NaN of its type: which payload the hardware keeps depends on the
 //  machine
 //    and on the operand order that the compiler chose.
@@ -18,10 +23,17 @@
 #include <cstdint>
 
 #include "base/float16.hpp"
+#include "base/float8.hpp"
 #include "base/host_device.hpp"
 #include "hocket/types.hpp"
 
 namespace hocket {
+
+/// Whether sums are kept in a type that holds more than the elements'.
+constexpr bool accumulates_wider(DataType type) {
+  return type == DataType::kBfloat16 || type == DataType::kFloat16 || type == DataType::kFloat8E4M3 ||
+         type == DataType::kFloat8E5M2;
+}
 
 /// How elements of a DataType lie in memory (Stored), and what they are accumulated in (Accumulator).
 template <DataType type>
@@ -62,20 +74,41 @@ struct Element<DataType::kFloat16> {
 };
 
 template <>
-struct Element<DataType::kInt32> {
-  using Stored = std::int32_t;
-  using Accumulator = std::int32_t;
-  HOCKET_HD static std::int32_t load(std::int32_t value) { return value; }
-  HOCKET_HD static std::int32_t store(std::int32_t value) { return value; }
+struct Element<DataType::kFloat8E4M3> {
+  using Stored = std::uint8_t;
+  using Accumulator = float;
+  HOCKET_HD static float load(std::uint8_t bits) { return e4m3_to_float(bits); }
+  HOCKET_HD static std::uint8_t store(float value) { return float_to_e4m3(value); }
 };
 
 template <>
-struct Element<DataType::kInt64> {
-  using Stored = std::int64_t;
-  using Accumulator = std::int64_t;
-  HOCKET_HD static std::int64_t load(std::int64_t value) { return value; }
-  HOCKET_HD static std::int64_t store(std::int64_t value) { return value; }
+struct Element<DataType::kFloat8E5M2> {
+  using Stored = std::uint8_t;
+  using Accumulator = float;
+  HOCKET_HD static float load(std::uint8_t bits) { return e5m2_to_float(bits); }
+  HOCKET_HD static std::uint8_t store(float value) { return float_to_e5m2(value); }
 };
+
+/// Integers accumulate in their own type.
+template <class T>
+struct IntegerElement {
+  using Stored = T;
+  using Accumulator = T;
+  HOCKET_HD static T load(T value) { return value; }
+  HOCKET_HD static T store(T value) { return value; }
+};
+template <>
+struct Element<DataType::kInt8> : IntegerElement<std::int8_t> {};
+template <>
+struct Element<DataType::kUint8> : IntegerElement<std::uint8_t> {};
+template <>
+struct Element<DataType::kInt32> : IntegerElement<std::int32_t> {};
+template <>
+struct Element<DataType::kUint32> : IntegerElement<std::uint32_t> {};
+template <>
+struct Element<DataType::kInt64> : IntegerElement<std::int64_t> {};
+template <>
+struct Element<DataType::kUint64> : IntegerElement<std::uint64_t> {};
 
 namespace scalar {
 
@@ -85,37 +118,45 @@ HOCKET_HD inline float add(float a, float b) {
 HOCKET_HD inline double add(double a, double b) {
   return a + b;
 }
-HOCKET_HD inline std::int32_t add(std::int32_t a, std::int32_t b) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
-}
-HOCKET_HD inline std::int64_t add(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-
 HOCKET_HD inline float multiply(float a, float b) {
   return a * b;
 }
 HOCKET_HD inline double multiply(double a, double b) {
   return a * b;
 }
-HOCKET_HD inline std::int32_t multiply(std::int32_t a, std::int32_t b) {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+
+// Integers wrap: what is below 2^64 of the sum or product decides the low bits, whatever the type.
+template <class Integer>
+HOCKET_HD inline Integer add(Integer a, Integer b) {
+  return static_cast<Integer>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
-HOCKET_HD inline std::int64_t multiply(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+template <class Integer>
+HOCKET_HD inline Integer multiply(Integer a, Integer b) {
+  return static_cast<Integer>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+template <class Integer>
+HOCKET_HD inline Integer minimum(Integer a, Integer b) {
+  return a < b ? a : b;
+}
+template <class Integer>
+HOCKET_HD inline Integer maximum(Integer a, Integer b) {
+  return a < b ? b : a;
 }
 
-HOCKET_HD inline std::int32_t minimum(std::int32_t a, std::int32_t b) {
-  return a < b ? a : b;
+HOCKET_HD inline float divide(float a, int n) {
+  return a / static_cast<float>(n);
 }
-HOCKET_HD inline std::int64_t minimum(std::int64_t a, std::int64_t b) {
-  return a < b ? a : b;
+HOCKET_HD inline double divide(double a, int n) {
+  return a / static_cast<double>(n);
 }
-HOCKET_HD inline std::int32_t maximum(std::int32_t a, std::int32_t b) {
-  return a < b ? b : a;
-}
-HOCKET_HD inline std::int64_t maximum(std::int64_t a, std::int64_t b) {
-  return a < b ? b : a;
+template <class Integer>
+HOCKET_HD inline Integer divide(Integer a, int n) {
+  // n may be more than an 8-bit type holds.
+  if constexpr (sizeof(Integer) < sizeof(int)) {
+    return static_cast<Integer>(static_cast<int>(a) / n);
+  } else {
+    return a / static_cast<Integer>(n);
+  }
 }
 
 /// Equal values differ at most in the sign of a zero; a NaN fails every comparison and is added to the other into a
@@ -145,7 +186,7 @@ HOCKET_HD inline double maximum(double a, double b) {
 
 }  // namespace scalar
 
-/// One more source: op(accumulator, value). Average accumulates like sum.
+/// One more source: op(accumulator, value). Average and premultiplied sum accumulate like sum.
 template <ReduceOp op, class Accumulator>
 HOCKET_HD inline Accumulator combine(Accumulator accumulator, Accumulator value) {
   if constexpr (op == ReduceOp::kProduct) {
@@ -163,10 +204,17 @@ HOCKET_HD inline Accumulator combine(Accumulator accumulator, Accumulator value)
 template <ReduceOp op, class Accumulator>
 HOCKET_HD inline Accumulator finish(Accumulator accumulator, int world_size) {
   if constexpr (op == ReduceOp::kAverage) {
-    return accumulator / static_cast<Accumulator>(world_size);
+    return scalar::divide(accumulator, world_size);
   } else {
     return accumulator;
   }
+}
+
+/// One element of a rank's contribution to a premultiplied sum.
+template <DataType type>
+HOCKET_HD inline typename Element<type>::Stored scale_element(typename Element<type>::Stored value,
+                                                              typename Element<type>::Accumulator factor) {
+  return Element<type>::store(scalar::multiply(Element<type>::load(value), factor));
 }
 
 /// A whole Move for one element: `source_count` >= 1 values in the order of the sources.

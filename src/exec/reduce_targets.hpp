@@ -6,8 +6,12 @@
 
 namespace hocket {
 
+/// Operations that have kernels of their own: sum to average.
+inline constexpr int kKernelOpCount = 5;
+
 struct ReduceTable {
-  ReduceFunction functions[kDataTypeCount][kReduceOpCount];  // [DataType][ReduceOp]
+  ReduceFunction functions[kDataTypeCount][kKernelOpCount];  // [DataType][ReduceOp]
+  ScaleFunction scale[kDataTypeCount];
 };
 
 namespace baseline {
