@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
+#include "exec/channel_key.hpp"
 #include "core/launch.hpp"
 #include "core/reduction.hpp"
 #include "core/stream.hpp"
@@ -284,7 +285,8 @@ CommunicatorState::~CommunicatorState() {
       reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank))->closed.store(1, std::memory_order_release);
     } else if (peer.proxy) {
       const std::uint64_t one = 1;
-      peer.proxy->signal(&one, sizeof one, peer.block_offset + at, peer.block_offset + offsetof(BlockHeader, doorbell));
+      peer.proxy->signal(control_key(peer.block_offset, rank), &one, sizeof one, peer.block_offset + at,
+                         peer.block_offset + offsetof(BlockHeader, doorbell));
       const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
       while (!peer.proxy->idle() && !deadline.passed())
         if (!peer.proxy->drive().ok()) break;

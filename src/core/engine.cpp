@@ -211,7 +211,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
       auto made = connect_by(transport, peer, limits);
       if (made.ok()) {
         tried.push_back({std::string(transport), ""});
-        endpoint = options_.wrap ? options_.wrap(*made) : *made;
+        endpoint = *made;
         break;
       }
       reason = made.status().text();
@@ -232,6 +232,10 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transport, const ProcessAddress& peer,
                                                          const os::WaitLimits& limits) {
+  if (transport == "local") {  // nothing to share
+    std::shared_ptr<Endpoint> local = std::make_shared<LocalEndpoint>(*arena_);
+    return options_.wrap ? options_.wrap(std::move(local)) : local;
+  }
   const std::pair key(peer.token, std::string(transport));
   for (;;) {
     std::unique_lock lock(mutex_);
@@ -244,6 +248,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transp
       const auto connection = entry = std::make_shared<Connection>();
       lock.unlock();
       auto made = make_endpoint(transport, peer, limits);
+      if (made.ok() && options_.wrap) made = options_.wrap(std::move(made).value());
       lock.lock();
       connection->finished = true;
       connection->why = made.status();
@@ -283,9 +288,8 @@ void EngineCore::forget(const ProcessToken& peer) {
   }
 }
 
-Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view transport, const ProcessAddress& peer,
+Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view, const ProcessAddress& peer,
                                                             const os::WaitLimits& limits) {
-  if (transport == "local") return std::shared_ptr<Endpoint>(std::make_shared<LocalEndpoint>(*arena_));
   HOCKET_ASSIGN(std::shared_ptr<ShmEndpoint> endpoint, control_->connect(peer, limits));
   return std::shared_ptr<Endpoint>(std::move(endpoint));
 }

@@ -29,8 +29,8 @@ class ProgressThread;
 struct EngineOptions {
   Settings settings;
   std::uint64_t arena_bytes = kArenaBytes;
-  /// Tests: what every endpoint that connect() returns is wrapped in (transport/faulty.hpp), for each call anew:
-  /// wrappers have a state (tickets, faults), which communicators must not share. Called from the connecting thread.
+  /// Tests: what every new endpoint is wrapped in (transport/faulty.hpp). Called from the connecting thread, once for
+  /// each connection.
   std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>)> wrap;
   /// Tests: pretend that the proof of shared memory failed, to see the next transport taken.
   bool refuse_shm = false;

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
+#include "exec/channel_key.hpp"
 
 namespace hocket {
 namespace {
@@ -83,8 +84,10 @@ void CommunicatorState::tell_posted_peers() {
       record.published.store(1, std::memory_order_release);
     }
     const std::uint64_t bell = peer.block_offset + offsetof(BlockHeader, doorbell);
-    peer.proxy->put(reinterpret_cast<const std::byte*>(&record), sizeof record, peer.block_offset + layout.error(rank));
-    peer.proxy->signal(&one, sizeof one, peer.block_offset + offsetof(BlockHeader, errors), bell);
+    const ChannelKey key = control_key(peer.block_offset, rank);
+    const std::uint64_t at = peer.block_offset + layout.error(rank);
+    peer.proxy->put({key, reinterpret_cast<const std::byte*>(&record), sizeof record, at, at});
+    peer.proxy->signal(key, &one, sizeof one, peer.block_offset + offsetof(BlockHeader, errors), bell);
     // A broken connection is why we are here, perhaps: try for a moment only.
     const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
     while (!peer.proxy->idle() && !deadline.passed())

@@ -9,6 +9,8 @@
 
 #include "base/status.hpp"
 
+#include "exec/channel_key.hpp"
+
 namespace hocket {
 namespace {
 
@@ -41,7 +43,8 @@ void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
   const std::uint64_t offset =
       to.block_offset + layout.data(call_->channel_base + channel, channels_.rank()) + slot * sizeof(DataLine);
   // Room was made before: see executor.cpp, turn().
-  to.proxy->signal(&line, sizeof line, offset, to.block_offset + offsetof(BlockHeader, doorbell));
+  const ChannelKey key = data_key(to.block_offset, call_->channel_base + channel, channels_.rank());
+  to.proxy->signal(key, &line, sizeof line, offset, to.block_offset + offsetof(BlockHeader, doorbell));
 }
 
 void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) {
@@ -78,12 +81,13 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
     return;
   }
   const std::uint64_t bell = to.block_offset + offsetof(BlockHeader, doorbell);
+  const ChannelKey key = credit_key(to.block_offset, id, channels_.rank());
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
-    to.proxy->signal(line, sizeof line, to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine),
-                     bell);
+    to.proxy->signal(key, line, sizeof line,
+                     to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine), bell);
   }
-  to.proxy->signal(&count, sizeof count,
+  to.proxy->signal(key, &count, sizeof count,
                    to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
 }
 
@@ -101,12 +105,12 @@ void HostLane::flush_credits() {
 
 bool HostLane::drained() {
   for (ProxyQueue* proxy : channels_.proxies()) {
-    if (proxy->completed() >= proxy->ticket()) continue;
+    if (proxy->puts_read()) continue;
     if (Status status = proxy->drive(); !status.ok()) {
       fault_ = {LaneFault::Kind::kPeerLost, 0, -1, 0, std::move(status)};
       return false;
     }
-    if (proxy->completed() < proxy->ticket()) return false;
+    if (!proxy->puts_read()) return false;
   }
   return true;
 }
@@ -131,6 +135,8 @@ void HostLane::place_granted(const SpanAt& span, std::uint64_t bytes, Place* p) 
   } else {
     p->posted_to = span.peer;
     p->remote = offset;
+    p->landing = offset - bytes;
+    p->key = data_key(peer.block_offset, call_->channel_base + span.channel, channels_.rank());
   }
 }
 
@@ -278,7 +284,8 @@ bool HostLane::post() {
     const Place& p = destinations_[d];
     if (p.posted_to < 0) continue;
     const std::uint64_t first = p.line != nullptr ? std::min<std::uint64_t>(bytes, kInlineBytes) : 0;
-    if (bytes > first) channels_.peer(p.posted_to).proxy->put(p.body + first, bytes - first, p.remote + first);
+    if (bytes > first)
+      channels_.peer(p.posted_to).proxy->put({p.key, p.body + first, bytes - first, p.remote + first, p.landing});
   }
   return true;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "algorithms/protocol.hpp"
+#include "exec/channel_key.hpp"
 #include "exec/channels.hpp"
 #include "exec/copy.hpp"
 #include "exec/reduce.hpp"
@@ -145,8 +146,10 @@ class HostLane {
     std::byte* line = nullptr;      ///< of a slot in the first-line and packet protocols: 48 bytes
     PacketLine* packets = nullptr;  ///< of a slot in the packet protocol
     std::uint32_t flag = 0;
-    int posted_to = -1;        ///< destination reached by a put from `body`
-    std::uint64_t remote = 0;  ///< where that goes, in the peer's arena
+    int posted_to = -1;         ///< destination reached by a put from `body`
+    std::uint64_t remote = 0;   ///< where that goes, in the peer's arena
+    std::uint64_t landing = 0;  ///< start of the slot or granted buffer that this is in
+    ChannelKey key{};
     bool slot = false;
     bool input = false;  ///< this rank's own input
   };
@@ -232,6 +235,8 @@ inline void HostLane::place(const SpanAt& span, Place* p) {
         p->posted_to = span.peer;
         p->remote = peer.block_offset + layout.slot(call_->channel_base + span.channel, channels_.rank()) +
                     slot * layout.slot_bytes + bytes;
+        p->landing = p->remote - bytes;
+        p->key = data_key(peer.block_offset, call_->channel_base + span.channel, channels_.rank());
       }
       if (call_->protocol == Protocol::kBulk) return;
       p->line = end.data_out[slot].payload;

@@ -22,36 +22,39 @@ namespace hocket {
 struct ProxyDescriptor {
   enum class Kind : std::uint32_t { kPut, kSignal };
   Kind kind = Kind::kPut;
-  std::uint32_t line_bytes = 0;       ///< signals
+  std::uint32_t line_bytes = 0;  ///< signals
+  ChannelKey channel{};
   const std::byte* source = nullptr;  ///< puts
   std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;  ///< in the peer's arena
-  std::uint64_t ticket = 0;  ///< puts
-  std::uint64_t bell = 0;    ///< signals: doorbell in the peer's arena
+  std::uint64_t offset = 0;   ///< in the peer's arena
+  std::uint64_t landing = 0;  ///< puts
+  std::uint64_t bell = 0;     ///< signals: doorbell in the peer's arena
   std::byte line[kCacheLine] = {};
 };
 
-/// To one peer.
+/// From one communicator to one peer. The endpoint is shared with other communicators.
 class ProxyQueue {
  public:
   explicit ProxyQueue(std::shared_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
 
   // Producer. False: full; drive and try again.
-  bool put(const std::byte* source, std::size_t bytes, std::uint64_t offset) {
+  bool put(const Put& put) {
     ProxyDescriptor* d = next();
     if (d == nullptr) return false;
     d->kind = ProxyDescriptor::Kind::kPut;
-    d->source = source;
-    d->bytes = bytes;
-    d->offset = offset;
-    d->ticket = ++ticket_;
+    d->channel = put.channel;
+    d->source = put.source;
+    d->bytes = put.bytes;
+    d->offset = put.offset;
+    d->landing = put.landing;
     publish();
     return true;
   }
-  bool signal(const void* line, std::size_t bytes, std::uint64_t offset, std::uint64_t bell) {
+  bool signal(ChannelKey channel, const void* line, std::size_t bytes, std::uint64_t offset, std::uint64_t bell) {
     ProxyDescriptor* d = next();
     if (d == nullptr) return false;
     d->kind = ProxyDescriptor::Kind::kSignal;
+    d->channel = channel;
     std::memcpy(d->line, line, bytes);
     d->line_bytes = static_cast<std::uint32_t>(bytes);
     d->offset = offset;
@@ -62,8 +65,6 @@ class ProxyQueue {
   bool has_room(std::uint64_t descriptors) const {
     return head_.load(std::memory_order_relaxed) - tail_.load(std::memory_order_acquire) + descriptors <= kCapacity;
   }
-  /// The last put's.
-  std::uint64_t ticket() const noexcept { return ticket_; }
 
   // Consumer.
   /// Hand over what is queued and move what is under way.
@@ -72,31 +73,34 @@ class ProxyQueue {
     const std::uint64_t head = head_.load(std::memory_order_acquire);  // pairs with publish()
     for (; tail != head; ++tail) {
       const ProxyDescriptor& d = ring_[tail % kCapacity];
-      Status status = d.kind == ProxyDescriptor::Kind::kPut
-                          ? endpoint_->put(d.source, d.bytes, d.offset, d.ticket)
-                          : endpoint_->signal(std::span(d.line, d.line_bytes), d.offset, d.bell);
-      if (!status.ok()) return status;
+      const bool is_put = d.kind == ProxyDescriptor::Kind::kPut;
+      const auto ticket = is_put ? endpoint_->put({d.channel, d.source, d.bytes, d.offset, d.landing})
+                                 : endpoint_->signal({d.channel, std::span(d.line, d.line_bytes), d.offset, d.bell});
+      if (!ticket.ok()) return ticket.status();
+      last_ = *ticket;
+      if (is_put) last_put_ = *ticket;
       tail_.store(tail + 1, std::memory_order_release);  // pairs with has_room()
     }
     return endpoint_->progress();
   }
-  /// Nothing is queued and nothing under way.
-  bool idle() const noexcept {
-    return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire) && endpoint_->idle();
-  }
-  std::uint64_t completed() noexcept { return endpoint_->completed(); }
-  Endpoint& endpoint() noexcept { return *endpoint_; }
+  /// All that was queued has left.
+  bool idle() const noexcept { return empty() && endpoint_->completed() >= last_; }
+  /// All puts that were queued have read their sources.
+  bool puts_read() const noexcept { return empty() && endpoint_->completed() >= last_put_; }
+  Endpoint& endpoint() const noexcept { return *endpoint_; }
 
  private:
   static constexpr std::uint64_t kCapacity = 256;
   ProxyDescriptor* next() { return has_room(1) ? &ring_[head_.load(std::memory_order_relaxed) % kCapacity] : nullptr; }
   void publish() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  bool empty() const noexcept { return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire); }
 
   std::shared_ptr<Endpoint> endpoint_;
   std::unique_ptr<ProxyDescriptor[]> ring_ = std::make_unique<ProxyDescriptor[]>(kCapacity);
   alignas(kCacheLine) std::atomic<std::uint64_t> head_{0};  ///< written by the producer
-  std::uint64_t ticket_ = 0;
   alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};  ///< written by the consumer
+  std::uint64_t last_ = 0;      ///< the consumer's: ticket of the last descriptor that was handed over
+  std::uint64_t last_put_ = 0;  ///< of the last put
 };
 
 }  // namespace hocket

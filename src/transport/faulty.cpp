@@ -16,34 +16,31 @@ std::shared_ptr<FaultyEndpoint> make_faulty(std::shared_ptr<Endpoint> inner, con
   return std::make_shared<FaultyEndpoint>(std::move(inner), plan);
 }
 
-Status FaultyEndpoint::put(const std::byte* source, std::size_t bytes, std::uint64_t offset, std::uint64_t ticket) {
+Result<std::uint64_t> FaultyEndpoint::put(const Put& put) {
   const std::scoped_lock lock(mutex_);
   Operation operation{};
   operation.is_put = true;
-  operation.source = source;
-  operation.bytes = bytes;
-  operation.offset = offset;
-  operation.ticket = ticket;
+  operation.put = put;
+  operation.bytes = put.bytes;
   operation.dropped = ++puts_ == plan_.drop_put;
   return accept_locked(operation);
 }
 
-Status FaultyEndpoint::signal(std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) {
+Result<std::uint64_t> FaultyEndpoint::signal(const Signal& signal) {
   const std::scoped_lock lock(mutex_);
   Operation operation{};
-  if (line.size() > operation.line.size()) {
-    return hocket::error(Code::kInvalidArgument, "signal of {} bytes: at most {} are possible", line.size(),
+  if (signal.line.size() > operation.line.size()) {
+    return hocket::error(Code::kInvalidArgument, "signal of {} bytes: at most {} are possible", signal.line.size(),
                          operation.line.size());
   }
-  std::copy(line.begin(), line.end(), operation.line.begin());
-  operation.bytes = line.size();
-  operation.offset = offset;
-  operation.bell = bell;
+  operation.signal = signal;
+  std::copy(signal.line.begin(), signal.line.end(), operation.line.begin());
+  operation.bytes = signal.line.size();
   operation.dropped = ++signals_ == plan_.drop_signal;
   return accept_locked(operation);
 }
 
-Status FaultyEndpoint::accept_locked(Operation operation) {
+Result<std::uint64_t> FaultyEndpoint::accept_locked(Operation operation) {
   HOCKET_TRY(error_);
   HOCKET_TRY(inner_->error());
   if (++operations_ == plan_.cut_at) {
@@ -61,7 +58,7 @@ Status FaultyEndpoint::accept_locked(Operation operation) {
   }
   operation.due_ns = last_due_ns_ = due;
   queue_.push_back(operation);
-  return {};
+  return ++accepted_;
 }
 
 void FaultyEndpoint::cut_locked(Status why) {
@@ -71,9 +68,9 @@ void FaultyEndpoint::cut_locked(Status why) {
 
 std::uint64_t FaultyEndpoint::completed() noexcept {
   const std::scoped_lock lock(mutex_);
-  // A dropped put was never seen by the inner endpoint, so its ticket counts once all before it are complete.
   const std::uint64_t inner = inner_->completed();
-  return inner >= handed_ ? executed_ : inner;
+  while (!inner_left_.empty() && inner_left_.front() <= inner) inner_left_.pop_front();
+  return left_ - inner_left_.size();
 }
 
 bool FaultyEndpoint::idle() const noexcept {
@@ -88,15 +85,19 @@ Status FaultyEndpoint::progress() {
   while (status.ok() && !queue_.empty() && queue_.front().due_ns <= os::now_ns()) {
     const Operation operation = queue_.front();
     queue_.pop_front();
-    if (operation.is_put) {
-      if (!operation.dropped) {
-        status = inner_->put(operation.source, operation.bytes, operation.offset, operation.ticket);
-        handed_ = operation.ticket;
+    std::uint64_t ticket = 0;  // a dropped one was never seen by the inner endpoint: complete when those before it are
+    if (!operation.dropped) {
+      Signal signal = operation.signal;
+      signal.line = std::span(operation.line).first(operation.bytes);
+      auto taken = operation.is_put ? inner_->put(operation.put) : inner_->signal(signal);
+      if (taken.ok()) {
+        ticket = *taken;
+      } else {
+        status = taken.status();
       }
-      executed_ = operation.ticket;
-    } else if (!operation.dropped) {
-      status = inner_->signal(std::span(operation.line).first(operation.bytes), operation.offset, operation.bell);
     }
+    ++left_;
+    inner_left_.push_back(ticket);
   }
   if (status.ok()) status = inner_->progress();
   // Posted operations report late; after one has failed nothing behind it may take effect.
@@ -107,6 +108,24 @@ Status FaultyEndpoint::progress() {
 Status FaultyEndpoint::error() const {
   const std::scoped_lock lock(mutex_);
   return error_.ok() ? inner_->error() : error_;
+}
+
+bool FaultyEndpoint::watch() noexcept {
+  (void)inner_->watch();
+  return idle();  // what waits for its time here moves in progress() only
+}
+
+void FaultyEndpoint::unwatch() noexcept {
+  inner_->unwatch();
+}
+
+Status FaultyEndpoint::expect(ChannelKey channel, std::uint64_t offset, std::uint64_t bytes) {
+  return inner_->expect(channel, offset, bytes);
+}
+
+Status FaultyEndpoint::get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) {
+  HOCKET_TRY(error());
+  return inner_->get(offset, to, limits);
 }
 
 void FaultyEndpoint::cut_now() {

@@ -30,20 +30,23 @@ struct FaultPlan {
   std::uint64_t cut_at = 0;                ///< from this operation on the connection is dead
 };
 
-/// Operations take effect in their order, in calls of progress() only. Beside what Endpoint says, any thread may call
-/// anything at any time, so that a test can cut what a progress thread drives.
+/// Operations take effect in their order, in calls of progress() only. A test may cut what another thread drives.
 class FaultyEndpoint final : public Endpoint {
  public:
   FaultyEndpoint(std::shared_ptr<Endpoint> inner, const FaultPlan& plan);
 
   std::string_view transport() const noexcept override { return name_; }
   std::byte* base() const noexcept override { return nullptr; }
-  Status put(const std::byte* source, std::size_t bytes, std::uint64_t offset, std::uint64_t ticket) override;
-  Status signal(std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) override;
+  Result<std::uint64_t> put(const Put& put) override;
+  Result<std::uint64_t> signal(const Signal& signal) override;
   std::uint64_t completed() noexcept override;
   bool idle() const noexcept override;
   Status progress() override;
   Status error() const override;
+  bool watch() noexcept override;
+  void unwatch() noexcept override;
+  Status expect(ChannelKey channel, std::uint64_t offset, std::uint64_t bytes) override;
+  Status get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) override;
 
   /// The connection is dead from now on; what is queued is lost, and its sources are not read any more.
   void cut_now();
@@ -54,16 +57,14 @@ class FaultyEndpoint final : public Endpoint {
  private:
   struct Operation {
     std::int64_t due_ns;
-    const std::byte* source;  // of a put
-    std::size_t bytes;
-    std::uint64_t offset;
-    std::uint64_t ticket;
-    std::uint64_t bell;
+    Put put;
+    Signal signal;                   // its line is `line`
     std::array<std::byte, 64> line;  // of a signal
+    std::size_t bytes;               // of the put or the line
     bool is_put;
     bool dropped;
   };
-  Status accept_locked(Operation operation);
+  Result<std::uint64_t> accept_locked(Operation operation);
   void cut_locked(Status why);
 
   const std::shared_ptr<Endpoint> inner_;
@@ -76,8 +77,10 @@ class FaultyEndpoint final : public Endpoint {
   std::uint64_t operations_ = 0;
   std::uint64_t puts_ = 0;
   std::uint64_t signals_ = 0;
-  std::uint64_t executed_ = 0;  // ticket of the last put that was handed over or dropped
-  std::uint64_t handed_ = 0;    // ticket of the last put that was handed over
+  std::uint64_t accepted_ = 0;  // ticket of the last operation accepted
+  std::uint64_t left_ = 0;      // ticket of the last operation that was handed over or dropped
+  std::deque<std::uint64_t>
+      inner_left_;  // of the last so many of those the inner ticket, as long as it is not complete
   Status error_;
 };
 

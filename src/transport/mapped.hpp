@@ -14,14 +14,15 @@ namespace hocket {
 class MappedEndpoint : public Endpoint {
  public:
   std::byte* base() const noexcept final { return base_; }
-  /// A copy, complete at return. Unlike other endpoints, any number of threads at a time.
-  Status put(const std::byte* source, std::size_t bytes, std::uint64_t offset, std::uint64_t ticket) final;
-  Status signal(std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) final;
-  /// What was accepted was read: all there is and will be.
+  /// A copy, complete at return; so all tickets are 0.
+  Result<std::uint64_t> put(const Put& put) final;
+  Result<std::uint64_t> signal(const Signal& signal) final;
+  /// What was accepted has arrived: all there is and will be.
   std::uint64_t completed() noexcept final { return ~std::uint64_t{0}; }
   bool idle() const noexcept final { return true; }
   Status progress() final { return error(); }
   Status error() const final;
+  Status get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) final;
 
   /// The peer is gone, and why; only the first call counts. The mapping stays, so who still writes harms nobody. Any
   /// thread.

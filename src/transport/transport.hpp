@@ -4,9 +4,10 @@
 // Each process has one arena (transport/arena.hpp): the memory that peers may reach. A transport connects two
 // processes; the Endpoint is one of them as the other sees it. Where loads and stores reach the peer's arena, base()
 // says where, and data moves without any further call. Where they do not, data moves by put() and signal(), which only
-// write.
+// write; a transport that can only send and receive learns by expect() where the data that comes will land.
 //
-// All offsets count from the start of the peer's arena; both sides check what comes from outside against its size.
+// All offsets count from the start of an arena; both sides check what comes from outside against its size.
+// docs/writing-a-transport.md tells how to add a transport.
 #pragma once
 
 #include <array>
@@ -16,7 +17,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/os/abort.hpp"
 #include "hocket/status.hpp"
+#include "transport/network.hpp"
 
 namespace hocket {
 
@@ -40,45 +43,85 @@ struct ProcessAddress {
   std::array<char, 64> host_name{};     ///< for messages only, never for decisions
   std::array<char, 64> socket_name{};   ///< abstract Unix socket of the engine's control thread
   std::array<char, 108> socket_path{};  ///< the same in the file system, for other network namespaces
+  NetworkAddresses network;  ///< where transports between hosts connect to, and what they have to know for it
 };
 inline constexpr std::uint64_t kAddressMagic = 0x686f636b65743031;  // "hocket01"
 
+/// Names one direction of one channel between two processes; both derive the same number (exec/channel_key.hpp). What
+/// is posted under one key keeps its order, what is posted under different keys need not.
+enum class ChannelKey : std::uint64_t {};
+
+/// Bytes for the peer's arena.
+struct Put {
+  ChannelKey channel{};
+  const std::byte* source = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t offset = 0;   ///< where they go
+  std::uint64_t landing = 0;  ///< start of the landing (see expect()) in which that lies; at most `offset`
+};
+
+/// A line for the peer's arena whose last word says that something is there, and whom to wake for it.
+struct Signal {
+  ChannelKey channel{};
+  std::span<const std::byte> line;  ///< 8 to 64 bytes, a multiple of 8
+  std::uint64_t offset = 0;         ///< where it goes, a multiple of 8
+  std::uint64_t bell = 0;           ///< Doorbell in the peer's arena
+};
+
 /// One peer process, reached by one transport. Made by the engine, shared by all communicators, lives as long as any
-/// needs it.
-///
-/// base(), transport() and error(): any thread. put, signal, completed and progress: one thread at a time (the owner of
-/// a proxy queue holds the endpoint's turn).
+/// needs it. Any thread may call anything at any time; what one thread posts under one key is taken in that order.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
-  /// "local", "shm", "faulty(shm)" …
+  /// "local", "shm", "tcp", "faulty(shm)" …
   virtual std::string_view transport() const noexcept = 0;
 
   /// The peer's arena in this process, for loads and stores; null where there is none. Fixed for the endpoint's life.
   virtual std::byte* base() const noexcept = 0;
 
-  /// Write `bytes` from `source` to the peer's arena. May return before the source was read: until completed() has
-  /// reached `ticket` the source must not change. Tickets of an endpoint grow. Errors: kPeerLost, kInvalidArgument
-  /// (outside of the arena).
-  virtual Status put(const std::byte* source, std::size_t bytes, std::uint64_t offset, std::uint64_t ticket) = 0;
+  /// Accepts a put and returns its ticket. The source may be read later: until completed() has reached the ticket it
+  /// must not change. Errors: kPeerLost, kInvalidArgument (outside of the arena; nothing was accepted then).
+  virtual Result<std::uint64_t> put(const Put& put) = 0;
 
-  /// Write a line (8 to 64 bytes, a multiple of 8; offset likewise) whose last 8 bytes become visible after the rest of
-  /// it and after all earlier puts to this peer (release), then ring the doorbell at `bell` in the peer's arena. The
-  /// line is copied.
-  virtual Status signal(std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) = 0;
+  /// Accepts a signal and returns its ticket. The last 8 bytes of the line become visible (release) after the rest of
+  /// it and after all earlier puts and signals with this key; then the doorbell is rung. The line is copied before
+  /// this returns. Errors: as put().
+  virtual Result<std::uint64_t> signal(const Signal& signal) = 0;
 
-  /// All puts with tickets up to this have read their sources.
+  /// All puts and signals with tickets up to this one have left: sources were read, and nothing here has to be driven
+  /// for them any more. Tickets grow by the order of acceptance. They say nothing about arrival.
   virtual std::uint64_t completed() noexcept = 0;
 
-  /// Nothing accepted is still under way on this side: puts are read and signals handed over.
+  /// All that was accepted has left.
   virtual bool idle() const noexcept = 0;
 
-  /// Move what is under way. Called often by whoever waits. Errors: kPeerLost with the cause.
+  /// Moves what is under way, out and in. Called often by whoever waits. One thread drives for all: a call that finds
+  /// another one at it returns at once. Errors: kPeerLost with the cause.
   virtual Status progress() = 0;
 
   /// Why the peer can no longer be reached; ok as long as nothing is known.
   virtual Status error() const = 0;
+
+  /// From watch() to unwatch() some thread sleeps until a signal from this peer rings a doorbell here. Calls nest.
+  /// False: this transport moves in calls of progress() only, so the sleep must be short.
+  virtual bool watch() noexcept { return true; }
+  virtual void unwatch() noexcept {}
+
+  /// What comes from the peer on `channel` may land at `offset` of this process's arena from now on, up to `bytes` of
+  /// it, once. Called in the order of the channel's transfers and before the peer can learn that it may send (its
+  /// credit); but the first landings of a channel, which need no credit, may be told after the peer has sent.
+  /// A landing that was told and is still unused is not told twice. One-sided transports need not know.
+  virtual Status expect(ChannelKey channel, std::uint64_t offset, std::uint64_t bytes) {
+    (void)channel, (void)offset, (void)bytes;
+    return {};
+  }
+
+  /// Reads from the peer's arena: for the control plane (call boards, live state, meetings), not for data. Words of 8
+  /// bytes are read whole, in no order between each other. Waits for the peer's process, not for its ranks: they need
+  /// not be in a call. At most kMostGetBytes. Errors: kPeerLost, kTimeout, kAborted, kInvalidArgument (here or there).
+  virtual Status get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) = 0;
+  static constexpr std::size_t kMostGetBytes = std::size_t{1} << 16;
 };
 
 }  // namespace hocket

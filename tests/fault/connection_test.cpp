@@ -132,7 +132,8 @@ TEST(Connection, AnEngineThatEndsIsLostToItsPeersAndLeavesThemNothing) {
     EXPECT_EQ(losses.of(token).code(), Code::kPeerLost);
     EXPECT_EQ(to_b->error().code(), Code::kPeerLost);
     const std::uint64_t word = 1;
-    EXPECT_EQ(to_b->signal(std::as_bytes(std::span(&word, 1)), 1 << 20, 1 << 20).code(), Code::kPeerLost);
+    EXPECT_EQ(to_b->signal({{}, std::as_bytes(std::span(&word, 1)), 1 << 20, 1 << 20}).status().code(),
+              Code::kPeerLost);
     Losses late(*a);
     EXPECT_EQ(late.of(token).code(), Code::kPeerLost) << "who subscribes later is told at once";
   }

@@ -21,6 +21,7 @@ using test::RankContext;
 constexpr std::uint64_t kKiB = 1024, kMiB = 1024 * 1024;
 constexpr std::uint64_t kLines = 4096;  // bytes of flags before the data
 constexpr std::uint64_t kBlock = 66 * kMiB;
+constexpr ChannelKey kKey{7};
 
 os::WaitLimits patient() {
   return {.deadline = os::Deadline::after(std::chrono::seconds(100)), .abort = nullptr};
@@ -53,16 +54,18 @@ struct Pair {
   }
 
   void put(const void* source, std::size_t bytes, std::uint64_t offset) {
-    const Status status = endpoint->put(static_cast<const std::byte*>(source), bytes, peer + offset, ++ticket);
-    ASSERT_TRUE(status.ok()) << status.to_string();
+    const auto taken =
+        endpoint->put({kKey, static_cast<const std::byte*>(source), bytes, peer + offset, peer + offset});
+    ASSERT_TRUE(taken.ok()) << taken.status().to_string();
+    ticket = *taken;
   }
   // The last word of line `line` of the peer becomes `value`, the words before it too.
   void signal(std::uint64_t line, std::uint64_t value, std::size_t line_bytes = 8) {
     std::array<std::uint64_t, 8> words;
     words.fill(value);
-    const Status status =
-        endpoint->signal(std::as_bytes(std::span(words)).first(line_bytes), peer + 64 * (1 + line), peer);
-    ASSERT_TRUE(status.ok()) << status.to_string();
+    const auto taken =
+        endpoint->signal({kKey, std::as_bytes(std::span(words)).first(line_bytes), peer + 64 * (1 + line), peer});
+    ASSERT_TRUE(taken.ok()) << taken.status().to_string();
   }
   void drive_until_idle() {
     while (!endpoint->idle()) {
@@ -295,15 +298,33 @@ TEST_P(Transport, WhatLiesOutsideOfTheArenaIsRefused) {
   const std::uint64_t word = 7;
   const auto line = std::as_bytes(std::span(&word, 1));
   std::vector<std::function<Status(Pair&)>> wrong = {
-      [&](Pair& p) { return p.endpoint->put(line.data(), 8, p.engine->arena().bytes() - 7, 1); },
-      [&](Pair& p) { return p.endpoint->put(line.data(), 8, ~std::uint64_t{0} - 3, 1); },
-      [&](Pair& p) { return p.endpoint->signal(line, p.engine->arena().bytes(), p.peer); },
-      [&](Pair& p) { return p.endpoint->signal(line, ~std::uint64_t{7}, p.peer); },
-      [&](Pair& p) { return p.endpoint->signal(line, p.peer + 68, p.peer); },
-      [&](Pair& p) { return p.endpoint->signal(line.first(4), p.peer + 64, p.peer); },
-      [&](Pair& p) { return p.endpoint->signal({}, p.peer + 64, p.peer); },
-      [&](Pair& p) { return p.endpoint->signal(line, p.peer + 64, p.peer + 8); },
-      [&](Pair& p) { return p.endpoint->signal(line, p.peer + 64, p.engine->arena().bytes()); },
+      [&](Pair& p) {
+        return p.endpoint->put({kKey, line.data(), 8, p.engine->arena().bytes() - 7, 0}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->put({kKey, line.data(), 8, ~std::uint64_t{0} - 3, 0}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line, p.engine->arena().bytes(), p.peer}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line, ~std::uint64_t{7}, p.peer}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line, p.peer + 68, p.peer}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line.first(4), p.peer + 64, p.peer}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, {}, p.peer + 64, p.peer}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line, p.peer + 64, p.peer + 8}).status();
+      },
+      [&](Pair& p) {
+        return p.endpoint->signal({kKey, line, p.peer + 64, p.engine->arena().bytes()}).status();
+      },
   };
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     run([&, i](Pair& pair) {
@@ -401,7 +422,8 @@ TEST_P(Faulty, ACutConnectionIsALostPeer) {
         pair.put(&word, 8, kLines);
         pair.signal(0, 1);
         const auto put = [&] {
-          return pair.endpoint->put(reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, 2);
+          return pair.endpoint->put({kKey, reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, 0})
+              .status();
         };
         EXPECT_EQ(put().code(), Code::kPeerLost);
         EXPECT_EQ(put().code(), Code::kPeerLost);
@@ -424,7 +446,7 @@ TEST_P(Faulty, ATestCanCutWhatAnotherThreadDrives) {
     const std::uint64_t word = 5;
     Status status;
     for (std::uint64_t i = 1; status.ok(); ++i) {
-      status = faulty.put(reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, i);
+      status = faulty.put({kKey, reinterpret_cast<const std::byte*>(&word), 8, pair.peer + kLines, 0}).status();
       if (status.ok()) status = faulty.progress();
       if (i == 100) started.store(true);
     }
