@@ -23,7 +23,7 @@ struct Call {
   void* output;
   std::size_t count;
   DataType type;
-  ReduceOp op;
+  Reduction op;
   Rank root;
 };
 

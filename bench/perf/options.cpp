@@ -20,20 +20,43 @@ struct TypeName {
 };
 // The first name of a type is nccl-tests' own.
 constexpr TypeName kTypes[] = {
-    {"float", DataType::kFloat32},   {"double", DataType::kFloat64}, {"bfloat16", DataType::kBfloat16},
-    {"half", DataType::kFloat16},    {"int32", DataType::kInt32},    {"int64", DataType::kInt64},
-    {"float32", DataType::kFloat32}, {"fp32", DataType::kFloat32},   {"float64", DataType::kFloat64},
-    {"fp64", DataType::kFloat64},    {"bf16", DataType::kBfloat16},  {"float16", DataType::kFloat16},
+    {"float", DataType::kFloat32},
+    {"double", DataType::kFloat64},
+    {"bfloat16", DataType::kBfloat16},
+    {"half", DataType::kFloat16},
+    {"int32", DataType::kInt32},
+    {"int64", DataType::kInt64},
+    {"float32", DataType::kFloat32},
+    {"fp32", DataType::kFloat32},
+    {"float64", DataType::kFloat64},
+    {"fp64", DataType::kFloat64},
+    {"bf16", DataType::kBfloat16},
+    {"float16", DataType::kFloat16},
     {"fp16", DataType::kFloat16},
+    {"int8", DataType::kInt8},
+    {"uint8", DataType::kUint8},
+    {"uint32", DataType::kUint32},
+    {"uint64", DataType::kUint64},
+    {"fp8_e4m3", DataType::kFloat8E4M3},
+    {"fp8_e5m2", DataType::kFloat8E5M2},
+    {"f8e4m3", DataType::kFloat8E4M3},
+    {"f8e5m2", DataType::kFloat8E5M2},
+    {"float8_e4m3", DataType::kFloat8E4M3},
+    {"float8_e5m2", DataType::kFloat8E5M2},
 };
 struct OpName {
   std::string_view name;
   ReduceOp op;
 };
-constexpr OpName kOps[] = {{"sum", ReduceOp::kSum},        {"prod", ReduceOp::kProduct},
-                           {"max", ReduceOp::kMax},        {"min", ReduceOp::kMin},
-                           {"avg", ReduceOp::kAverage},    {"product", ReduceOp::kProduct},
-                           {"average", ReduceOp::kAverage}};
+constexpr OpName kOps[] = {{"sum", ReduceOp::kSum},
+                           {"prod", ReduceOp::kProduct},
+                           {"max", ReduceOp::kMax},
+                           {"min", ReduceOp::kMin},
+                           {"avg", ReduceOp::kAverage},
+                           {"product", ReduceOp::kProduct},
+                           {"mulsum", ReduceOp::kPremultipliedSum},
+                           {"average", ReduceOp::kAverage},
+                           {"premultiplied_sum", ReduceOp::kPremultipliedSum}};
 
 // What nccl-tests has and hocket does not: refused with the reason unless it asks for what happens anyway.
 struct NotOffered {
@@ -253,12 +276,12 @@ Parsed parse_options(int argc, const char* const* argv) {
     return refused(format("unknown data type '{}': there are {}", type, names("types")));
   }
   if (lower(op) == "all") {
-    options.ops = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAverage};
+    options.ops = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax,
+                   ReduceOp::kMin, ReduceOp::kAverage, ReduceOp::kPremultipliedSum};
   } else if (const auto one = parse_op(op)) {
     options.ops = {*one};
   } else {
-    return refused(format("unknown operation '{}': there are {}{}", op, names("ops"),
-                          lower(op) == "mulsum" ? " (mulsum is not offered: hocket has no premultiplied sum)" : ""));
+    return refused(format("unknown operation '{}': there are {}", op, names("ops")));
   }
   if (!options.collective->reduces) options.ops = {ReduceOp::kSum};
   // As if the default of the other had been meant to include the one given.

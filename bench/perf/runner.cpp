@@ -246,7 +246,7 @@ class Runner {
 
   Status call(Subject& subject, const Task& task, Stream* stream) {
     return collective_.call({subject.communicator, stream, input_of(subject, task), output_of(subject, task),
-                             task.count, task.type, task.op, task.root});
+                             task.count, task.type, reduction_of(task), task.root});
   }
 
   Status call_many(Subject& subject, const Task& task, int calls) {
@@ -256,6 +256,11 @@ class Runner {
     }
     for (int i = 0; i < calls; ++i) HOCKET_TRY(call(subject, task, &stream_));
     return stream_.synchronize();
+  }
+
+  Reduction reduction_of(const Task& task) const {
+    if (task.op == ReduceOp::kPremultipliedSum) return Reduction::premultiplied(scalar_of(me_.rank));
+    return task.op;
   }
 
   Contents contents_of(const Task& task) const { return {task.type, collective_.reduces, task.op, me_.size, round_}; }
@@ -363,7 +368,7 @@ class Runner {
   std::string why_not(const Subject& subject, const Task& task, const Status& status) const {
     std::vector<Rejected> rejected;
     const auto none = choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric,
-                             subject.communicator.state()->world, &rejected);
+                             subject.communicator.state()->world, &rejected, needs_of(task.op, false));
     for (const Rejected& one : rejected) {
       if (!none.ok() && one.algorithm == subject.algorithm) return one.reason;
     }
@@ -374,8 +379,8 @@ class Runner {
   void describe(const Subject& subject, const Task& task, Row& row) const {
     const CommunicatorState& state = *subject.communicator.state();
     // The choice goes by the bytes that the API's count makes.
-    const auto choice =
-        choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric, state.world);
+    const auto choice = choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric,
+                               state.world, nullptr, needs_of(task.op, false));
     if (copies_only()) {
       row.algo = row.proto = "copy";
       row.transport = "self";

@@ -29,10 +29,22 @@ constexpr std::int32_t largest_exact(DataType type) {
     case DataType::kFloat8E4M3: return 16;
     case DataType::kFloat8E5M2: return 8;
     case DataType::kInt8: return 127;
-    case DataType::kUint8: return 255;
+    case DataType::kUint8: return 126;  // below poison()
     default: return 1 << 20;
   }
 }
+
+// Powers of two up to this one are exact, its negative too where there is one.
+constexpr std::int32_t most_factors(DataType type) {
+  switch (type) {
+    case DataType::kInt8: return 6;
+    case DataType::kUint8: return 7;
+    case DataType::kFloat8E4M3: return 8;
+    default: return 10;
+  }
+}
+
+constexpr std::int32_t kMostScalar = 2;  // scalar_of
 
 // splitmix64: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
 std::uint64_t mixed(std::uint64_t x) {
@@ -49,25 +61,34 @@ std::uint64_t mixed(std::uint64_t x) {
 struct Parameters {
   std::int32_t ranks;
   std::int32_t most_a, most_b, most_k;
+  std::int32_t least = 0, most_above = 0;  ///< min and max: values are least + a + 0 to most_above
+  bool is_unsigned = false;
 };
 
 template <ReduceOp op>
 class Element {
  public:
   static Parameters parameters(DataType type, int ranks) {
-    const std::int32_t half = largest_exact(type) / 2;
+    const std::int32_t half = largest_exact(type) / (op == ReduceOp::kPremultipliedSum ? 2 * kMostScalar : 2);
     const std::int32_t share = half / ranks;  // n * a and k * b have one half each
-    if constexpr (op == ReduceOp::kSum) {
-      const std::int32_t most_b = std::max(share, 1);
-      return {ranks, share, most_b, std::min(ranks, half / most_b)};
+    Parameters p{ranks, 0, 1, 0};
+    p.is_unsigned = is_unsigned(type);
+    if constexpr (op == ReduceOp::kSum || op == ReduceOp::kPremultipliedSum) {
+      p.most_a = share;
+      p.most_b = std::max(share, 1);
+      p.most_k = std::min(ranks, half / p.most_b);
     } else if constexpr (op == ReduceOp::kAverage) {
       // b = n, so that the sum is a multiple of n. For very many ranks there is no room for that: see value().
-      return {ranks, share, 1, std::min(ranks, share)};
+      p.most_a = share;
+      p.most_k = std::min(ranks, share);
     } else if constexpr (op == ReduceOp::kProduct) {
-      return {ranks, 0, 1, std::min(ranks, 10)};
+      p.most_k = std::min(ranks, most_factors(type));
     } else {
-      return {ranks, 127, 1, 0};
+      p.most_above = std::min(64, largest_exact(type) / 2);
+      p.least = p.is_unsigned ? 0 : -p.most_above;
+      p.most_a = p.is_unsigned ? p.most_above : 2 * p.most_above - 1;
     }
+    return p;
   }
 
   Element(const Parameters& p, std::uint64_t hash) : p_(p) {
@@ -79,7 +100,7 @@ class Element {
     b_ = 1 + below((hash >> 12) & 0xfff0, p.most_b);
     k_ = below(hash >> 32, p.most_k + 1);
     turn_ = below(hash >> 48, p.ranks);
-    negative_ = (hash >> 28) & 1;
+    negative_ = ((hash >> 28) & 1) != 0 && !p.is_unsigned;
     if constexpr (op == ReduceOp::kAverage) b_ = p.ranks;
     if (negative_) b_ = -b_;
   }
@@ -91,10 +112,10 @@ class Element {
       const std::int32_t factor = position < k_ ? 2 : 1;
       return negative_ && position == p_.ranks - 1 ? -factor : factor;
     } else if constexpr (op == ReduceOp::kMin || op == ReduceOp::kMax) {
-      return a_ - 64 + std::min(position, kMostAbove);
+      return p_.least + a_ + std::min(position, p_.most_above);
     } else {
       if constexpr (op == ReduceOp::kAverage) {
-        // More ranks than half of the exact integers: one +1, one -1, else 0.
+        // More ranks than half of the exact integers: one +1, one -1 (which wraps if it must), else 0.
         if (p_.most_a == 0 && p_.ranks > 1) return position == 0 ? sign() : position == 1 ? -sign() : 0;
       }
       return a_ + (position < k_ ? b_ : 0);
@@ -103,17 +124,24 @@ class Element {
 
   std::int32_t reduction() const {
     if constexpr (op == ReduceOp::kSum) return p_.ranks * a_ + k_ * b_;
+    if constexpr (op == ReduceOp::kPremultipliedSum) {
+      // The ranks at positions below k are k neighbours, from the one at position 0 on and around.
+      const std::int32_t first = turn_ == 0 ? 0 : p_.ranks - turn_, end = first + k_;
+      const std::int32_t even = end <= p_.ranks ? even_below(end) - even_below(first)
+                                                : even_below(p_.ranks) - even_below(first) + even_below(end - p_.ranks);
+      return (p_.ranks + even_below(p_.ranks)) * a_ + (k_ + even) * b_;  // even ranks count twice: scalar_of
+    }
     if constexpr (op == ReduceOp::kAverage) {
       if (p_.most_a == 0 && p_.ranks > 1) return 0;
       return a_ + k_ * sign();
     }
     if constexpr (op == ReduceOp::kProduct) return sign() * (1 << k_);
-    if constexpr (op == ReduceOp::kMin) return a_ - 64;
-    return a_ - 64 + std::min(p_.ranks - 1, kMostAbove);
+    if constexpr (op == ReduceOp::kMin) return p_.least + a_;
+    return p_.least + a_ + std::min(p_.ranks - 1, p_.most_above);
   }
 
  private:
-  static constexpr std::int32_t kMostAbove = 64;
+  static std::int32_t even_below(std::int32_t n) { return (n + 1) / 2; }
   std::int32_t sign() const { return negative_ ? -1 : 1; }
 
   const Parameters& p_;
@@ -147,6 +175,9 @@ void for_each(const Contents& contents, Rank from, std::size_t first, std::size_
       case ReduceOp::kMin: return for_each_reduced<type, ReduceOp::kMin>(contents, from, first, count, visit);
       case ReduceOp::kMax: return for_each_reduced<type, ReduceOp::kMax>(contents, from, first, count, visit);
       case ReduceOp::kAverage: return for_each_reduced<type, ReduceOp::kAverage>(contents, from, first, count, visit);
+      case ReduceOp::kPremultipliedSum:
+        return for_each_reduced<type, ReduceOp::kPremultipliedSum>(contents, from, first, count, visit);
+      case ReduceOp::kUser: break;  // not measured
     }
     return;
   }
@@ -181,6 +212,10 @@ std::size_t count_wrong_as(const Contents& contents, Rank from, std::size_t firs
 }
 
 }  // namespace
+
+double scalar_of(Rank rank) {
+  return rank % 2 == 0 ? kMostScalar : 1;
+}
 
 void fill(const Contents& contents, Rank rank, std::size_t first, std::size_t count, void* data) {
   switch (contents.type) {

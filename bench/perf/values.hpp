@@ -3,7 +3,8 @@
 //
 // Every element depends on its rank, its index and the round, so that stale, shifted and missing data show. Collectives
 // that copy get random bits. Those that reduce get integers so small that every partial sum or product, in any order,
-// is exact in the type (256 for bfloat16, 2048 for float16), and whose reduction over all ranks has a closed form.
+// is exact in the type (256 for bfloat16, 2048 for float16, 16 and 8 for the 8-bit floats; unsigned types get no
+// negative ones), and whose reduction over all ranks has a closed form.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,9 @@ struct Contents {
 
 /// "Rank" of the reduction of all ranks' elements.
 inline constexpr Rank kAllRanks = -1;
+
+/// By what `rank` multiplies its input in a premultiplied sum.
+double scalar_of(Rank rank);
 
 /// Writes `count` elements of the input of `rank`, from its element `first` on.
 void fill(const Contents& contents, Rank rank, std::size_t first, std::size_t count, void* data);

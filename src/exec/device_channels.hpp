@@ -52,13 +52,20 @@ struct DeviceChannel {
 
 /// Why a lane stopped, for the host to read after the kernel. All zero: it is done.
 struct DeviceFault {
-  enum Kind : std::uint32_t { kNone = 0, kMismatch = 1, kAborted = 2 };
+  enum Kind : std::uint32_t { kNone = 0, kMismatch = 1, kAborted = 2, kUnsupported = 3 };
   std::uint32_t kind = kNone;
   std::int32_t peer = -1;
   std::uint32_t channel = 0;
   std::uint32_t waiting_op = 0;  ///< StepOp that it waited in
   std::uint64_t their_hash = 0;
 };
+
+/// What lanes on a device reduce with: every type, and the operations from sum to average. Premultiplied sums and
+/// users' operators are the host's: such a call ends at once with DeviceFault::kUnsupported.
+inline constexpr int kDeviceOpCount = 5;
+HOCKET_HD constexpr bool device_can(ReduceOp op) {
+  return static_cast<int>(op) < kDeviceOpCount;
+}
 
 /// One rank's call: the argument of the kernel, in device memory. Fixed while it runs.
 struct DeviceCall {

@@ -297,6 +297,10 @@ class DeviceLane {
 /// One thread's part in lane `lane` of a call, from start to end. All threads of the block call it alike.
 template <class Block>
 HOCKET_HD Progress run_lane(const DeviceCall& call, std::uint32_t lane, LaneShared& shared, Block block) {
+  if (!device_can(call.op)) {
+    if (block.index() == 0) call.faults[lane].kind = DeviceFault::kUnsupported;
+    return Progress::kFailed;
+  }
   DeviceLane<Block> policy(call, shared, block);
   LaneState state;
   Progress progress;

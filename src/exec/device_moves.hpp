@@ -237,7 +237,7 @@ HOCKET_HD inline bool reduce_of(const LaneMove& m, bool packets, ReduceOp op) {
     case ReduceOp::kMin: return reduce_with<type, ReduceOp::kMin>(m, packets);
     case ReduceOp::kMax: return reduce_with<type, ReduceOp::kMax>(m, packets);
     case ReduceOp::kPremultipliedSum:
-    case ReduceOp::kUser: break;  // refused before a lane begins: device_can()
+    case ReduceOp::kUser: break;  // refused before a lane begins: run_lane()
   }
   return false;
 }

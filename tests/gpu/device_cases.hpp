@@ -53,9 +53,12 @@ inline bool has_output(const DeviceCase& c, int rank) {
 template <DataType type>
 typename Element<type>::Stored value_of(const DeviceCase& c, int rank, std::uint64_t i) {
   const std::uint64_t mixed = static_cast<std::uint64_t>(rank) * 7 + i * 3 + c.count + (i >> 7);
-  const std::uint64_t small = c.op == ReduceOp::kProduct ? 1 + mixed % 2 : mixed % 11;
+  // An 8-bit float has the whole numbers up to 8 or 16.
+  const bool few = type == DataType::kFloat8E4M3 || type == DataType::kFloat8E5M2;
+  const int offset = c.op == ReduceOp::kProduct ? -1 : few ? 1 : 4;
+  const std::uint64_t small = mixed % (c.op == ReduceOp::kProduct ? 2 : few ? 3 : 11);
   using Accumulator = typename Element<type>::Accumulator;
-  const auto value = static_cast<Accumulator>(static_cast<int>(small) - (c.op == ReduceOp::kProduct ? 0 : 4));
+  const auto value = static_cast<Accumulator>(static_cast<int>(small) - offset);  // unsigned types wrap
   return Element<type>::store(value);
 }
 
@@ -83,6 +86,8 @@ std::vector<std::byte> expected_of(const DeviceCase& c, int world, int rank) {
       case ReduceOp::kMin: return reduce_element<type, ReduceOp::kMin>(values.data(), world, true, world);
       case ReduceOp::kMax: return reduce_element<type, ReduceOp::kMax>(values.data(), world, true, world);
       case ReduceOp::kAverage: return reduce_element<type, ReduceOp::kAverage>(values.data(), world, true, world);
+      case ReduceOp::kPremultipliedSum:
+      case ReduceOp::kUser: break;  // not on devices
     }
     return Stored{};
   };
@@ -99,8 +104,7 @@ std::vector<std::byte> expected_of(const DeviceCase& c, int world, int rank) {
       case Collective::kAllToAll: value = value_of<type>(c, from, own + i % c.count); break;
       case Collective::kBroadcast: value = value_of<type>(c, c.root, i); break;
       case Collective::kSend: value = value_of<type>(c, 0, i); break;
-      case Collective::kReceive:
-      case Collective::kBarrier: break;
+      default: break;  // no output, or not on devices yet
     }
     std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
   }
@@ -115,6 +119,12 @@ inline std::vector<std::byte> input_of(const DeviceCase& c, int world, int rank)
     case DataType::kFloat16: return input_of<DataType::kFloat16>(c, world, rank);
     case DataType::kInt32: return input_of<DataType::kInt32>(c, world, rank);
     case DataType::kInt64: return input_of<DataType::kInt64>(c, world, rank);
+    case DataType::kInt8: return input_of<DataType::kInt8>(c, world, rank);
+    case DataType::kUint8: return input_of<DataType::kUint8>(c, world, rank);
+    case DataType::kUint32: return input_of<DataType::kUint32>(c, world, rank);
+    case DataType::kUint64: return input_of<DataType::kUint64>(c, world, rank);
+    case DataType::kFloat8E4M3: return input_of<DataType::kFloat8E4M3>(c, world, rank);
+    case DataType::kFloat8E5M2: return input_of<DataType::kFloat8E5M2>(c, world, rank);
   }
   return {};
 }
@@ -126,6 +136,12 @@ inline std::vector<std::byte> expected_of(const DeviceCase& c, int world, int ra
     case DataType::kFloat16: return expected_of<DataType::kFloat16>(c, world, rank);
     case DataType::kInt32: return expected_of<DataType::kInt32>(c, world, rank);
     case DataType::kInt64: return expected_of<DataType::kInt64>(c, world, rank);
+    case DataType::kInt8: return expected_of<DataType::kInt8>(c, world, rank);
+    case DataType::kUint8: return expected_of<DataType::kUint8>(c, world, rank);
+    case DataType::kUint32: return expected_of<DataType::kUint32>(c, world, rank);
+    case DataType::kUint64: return expected_of<DataType::kUint64>(c, world, rank);
+    case DataType::kFloat8E4M3: return expected_of<DataType::kFloat8E4M3>(c, world, rank);
+    case DataType::kFloat8E5M2: return expected_of<DataType::kFloat8E5M2>(c, world, rank);
   }
   return {};
 }

@@ -277,7 +277,7 @@ void exact(int size, std::mt19937_64& random, unsigned most_blocks) {
         c.algorithm = &algorithm;
         c.protocol = static_cast<Protocol>(p);
         c.type = static_cast<DataType>(random() % kDataTypeCount);
-        c.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+        c.op = static_cast<ReduceOp>(random() % kDeviceOpCount);
         c.root = algorithm.collective == Collective::kSend ? 1 + static_cast<int>(random() % (n - 1))
                                                            : static_cast<int>(random() % n);
         c.lanes = algorithm.many_lanes ? 1 + static_cast<int>(random() % 4) : 1;

@@ -274,16 +274,13 @@ class World {
   std::vector<std::vector<std::byte>> flats_, work_;
 };
 
-constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kBfloat16, DataType::kInt32,
-                               DataType::kFloat64, DataType::kFloat16,  DataType::kInt64};
-
 DeviceCase random_case(const Algorithm& algorithm, Protocol protocol, int world, std::uint64_t most,
                        std::mt19937_64& random) {
   DeviceCase c;
   c.algorithm = &algorithm;
   c.protocol = protocol;
-  c.type = kTypes[random() % 6];
-  c.op = static_cast<ReduceOp>(random() % kReduceOpCount);
+  c.type = static_cast<DataType>(random() % kDataTypeCount);
+  c.op = static_cast<ReduceOp>(random() % kDeviceOpCount);
   c.root = algorithm.collective == Collective::kSend
                ? 1 + static_cast<int>(random() % static_cast<std::uint64_t>(world - 1))
                : static_cast<int>(random() % static_cast<std::uint64_t>(world));
@@ -404,6 +401,20 @@ TEST(DeviceLane, AnotherCallAtThePeerIsAMismatchThatNamesItsHash) {
       EXPECT_EQ(second.peer, 0);
       EXPECT_EQ(second.their_hash, ranks.calls[0].hash);
     }
+  }
+}
+
+TEST(DeviceLane, OperationsOfTheHostOnlyAreRefusedAtOnce) {
+  for (const ReduceOp op : {ReduceOp::kPremultipliedSum, ReduceOp::kUser}) {
+    std::mt19937_64 random(seed());
+    World ranks(2, 4, 4096);
+    DeviceCase c;
+    c.algorithm = find_algorithm(Collective::kAllReduce, "ring");
+    c.count = 100;
+    ASSERT_TRUE(ranks.prepare(c, random));
+    for (DeviceCall& call : ranks.calls) call.op = op;
+    EXPECT_FALSE(ranks.run_as_blocks(2));
+    for (const auto& faults : ranks.faults) EXPECT_EQ(faults[0].kind, DeviceFault::kUnsupported);
   }
 }
 

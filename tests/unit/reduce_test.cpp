@@ -23,8 +23,11 @@
 namespace hocket {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16,
-                               DataType::kFloat16, DataType::kInt32,   DataType::kInt64};
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16,   DataType::kFloat16,
+                               DataType::kInt32,   DataType::kInt64,   DataType::kInt8,       DataType::kUint8,
+                               DataType::kUint32,  DataType::kUint64,  DataType::kFloat8E4M3, DataType::kFloat8E5M2};
+static_assert(std::size(kTypes) == kDataTypeCount);
+// A premultiplied sum adds as a sum does; a user's operator has no kernel.
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage};
 constexpr const char* kTargets[] = {"baseline", "avx2", "avx512"};
 constexpr int kMaxSources = 17;
@@ -55,6 +58,8 @@ Reference reference_of(ReduceOp op) {
     case ReduceOp::kMin: return reference<type, ReduceOp::kMin>;
     case ReduceOp::kMax: return reference<type, ReduceOp::kMax>;
     case ReduceOp::kAverage: return reference<type, ReduceOp::kAverage>;
+    case ReduceOp::kPremultipliedSum: return reference<type, ReduceOp::kPremultipliedSum>;
+    case ReduceOp::kUser: break;
   }
   return nullptr;
 }
@@ -67,6 +72,12 @@ Reference reference_of(DataType type, ReduceOp op) {
     case DataType::kFloat16: return reference_of<DataType::kFloat16>(op);
     case DataType::kInt32: return reference_of<DataType::kInt32>(op);
     case DataType::kInt64: return reference_of<DataType::kInt64>(op);
+    case DataType::kInt8: return reference_of<DataType::kInt8>(op);
+    case DataType::kUint8: return reference_of<DataType::kUint8>(op);
+    case DataType::kUint32: return reference_of<DataType::kUint32>(op);
+    case DataType::kUint64: return reference_of<DataType::kUint64>(op);
+    case DataType::kFloat8E4M3: return reference_of<DataType::kFloat8E4M3>(op);
+    case DataType::kFloat8E5M2: return reference_of<DataType::kFloat8E5M2>(op);
   }
   return nullptr;
 }
@@ -95,8 +106,20 @@ std::uint64_t random_element(DataType type, std::mt19937_64& random) {
       if (kind == 4) return bits & 0x8000u;
       if (kind == 5) return bits & 0x83ffu;
       return float_to_half(value);
+    case DataType::kFloat8E4M3:
+      if (kind == 4) return bits & 0x80u;
+      if (kind == 5) return bits & 0x87u;
+      return float_to_e4m3(value);
+    case DataType::kFloat8E5M2:
+      if (kind == 4) return bits & 0x80u;
+      if (kind == 5) return bits & 0x83u;
+      return float_to_e5m2(value);
+    case DataType::kInt8: return kind == 4 ? 0x80u : kind < 8 ? bits % 21 - 10 : bits;
+    case DataType::kUint8: return kind == 4 ? 0x80u : kind < 8 ? bits % 11 : bits;
     case DataType::kInt32: return kind == 4 ? 0x80000000u : bits % 2001 - 1000;
+    case DataType::kUint32: return kind == 4 ? 0x80000000u : kind == 5 ? ~0u - bits % 100 : bits % 2001;
     case DataType::kInt64: return kind == 4 ? 1ull << 63 : bits % 2001 - 1000;
+    case DataType::kUint64: return kind == 4 ? 1ull << 63 : kind == 5 ? ~0ull - bits % 100 : bits % 2001;
   }
   return 0;
 }
@@ -228,7 +251,8 @@ class ReduceTarget : public testing::TestWithParam<const char*> {
       for (int s = 0; s < source_counts.back(); ++s) inputs.push_back(random_elements(type, most, random));
       for (ReduceOp op : kOps) {
         for (int sources : source_counts) {
-          for (int world_size : {0, 8, 7}) {  // 0: not the last Move
+          for (int world_size : {0, 8, 7, 300}) {  // 0: not the last Move; 300 is more than 8 bits hold
+            if (world_size == 300 && size_of(type) != 1) continue;
             const bool finish = world_size != 0;
             if (op != ReduceOp::kAverage && finish) continue;
             Bytes expected(most * size_of(type));
@@ -286,6 +310,188 @@ TEST_P(ReduceTarget, ConvertsAll65536ValuesOfEach16BitType) {
       reduce_function(type, ReduceOp::kSum)({&source, 1, &destination, 1, 1, false, 1});
     }
     EXPECT_EQ(out, expected) << to_string(type);
+  }
+}
+
+TEST_P(ReduceTarget, ConvertsAll256ValuesOfEach8BitFloat) {
+  for (DataType type : {DataType::kFloat8E4M3, DataType::kFloat8E5M2}) {
+    std::vector<std::uint8_t> in(256), out(256), expected(256);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i);
+    const void* source = in.data();
+    void* destination = out.data();
+    reference_of(type, ReduceOp::kSum)({reinterpret_cast<const std::byte*>(in.data())},
+                                       reinterpret_cast<std::byte*>(expected.data()), in.size(), false, 1);
+    reduce_function(type, ReduceOp::kSum)({&source, 1, &destination, 1, in.size(), false, 1});
+    EXPECT_EQ(out, expected) << to_string(type);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      source = &in[i];
+      destination = &out[i];
+      out[i] = 0x12;
+      reduce_function(type, ReduceOp::kSum)({&source, 1, &destination, 1, 1, false, 1});
+    }
+    EXPECT_EQ(out, expected) << to_string(type);
+  }
+}
+
+// Every pair of 8-bit floats by every operation: rounding, saturation and special values in the vector code.
+TEST_P(ReduceTarget, EveryPairOf8BitFloatsGivesTheBitsOfTheDefinition) {
+  for (DataType type : {DataType::kFloat8E4M3, DataType::kFloat8E5M2}) {
+    std::vector<std::uint8_t> a(65536), b(65536), out(65536), expected(65536);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      a[i] = static_cast<std::uint8_t>(i);
+      b[i] = static_cast<std::uint8_t>(i >> 8);
+    }
+    const void* sources[] = {a.data(), b.data()};
+    void* destination = out.data();
+    for (ReduceOp op : kOps) {
+      reference_of(type, op)(
+          {reinterpret_cast<const std::byte*>(a.data()), reinterpret_cast<const std::byte*>(b.data())},
+          reinterpret_cast<std::byte*>(expected.data()), out.size(), true, 3);
+      reduce_function(type, op)({sources, 2, &destination, 1, out.size(), true, 3});
+      EXPECT_EQ(out, expected) << to_string(type) << " " << to_string(op);
+    }
+  }
+}
+
+template <DataType type>
+void expect_scaled(std::mt19937_64& random) {
+  using Stored = typename Element<type>::Stored;
+  using Accumulator = typename Element<type>::Accumulator;
+  const ScaleFunction scale = scale_function(type);
+  for (std::size_t count : {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 100, 1000}) {
+    const Bytes in = random_elements(type, count, random);
+    for (const double factor : {0.0, 1.0, 3.0, -2.0, 0.3, 1e30}) {
+      const bool whole = std::nearbyint(factor) == factor && factor >= 0 && factor < 100;
+      if (std::is_integral_v<Accumulator> && !whole) continue;
+      const auto exact = static_cast<Accumulator>(factor);
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, &exact, sizeof exact);
+      Guarded from(in.size(), random() % 16), to(in.size(), random() % 16);
+      if (count != 0) std::memcpy(from.data(), in.data(), in.size());
+      Bytes expected(in.size());
+      for (std::size_t i = 0; i < count; ++i) {
+        Stored value;
+        std::memcpy(&value, in.data() + i * sizeof value, sizeof value);
+        value = scale_element<type>(value, exact);
+        std::memcpy(expected.data() + i * sizeof value, &value, sizeof value);
+      }
+      scale(from.data(), to.data(), count, bits);
+      EXPECT_TRUE(count == 0 || std::memcmp(to.data(), expected.data(), in.size()) == 0)
+          << to_string(type) << " " << factor << " count " << count;
+      scale(from.data(), from.data(), count, bits);  // in place
+      EXPECT_TRUE(count == 0 || std::memcmp(from.data(), expected.data(), in.size()) == 0)
+          << to_string(type) << " " << factor << " count " << count;
+      EXPECT_TRUE(from.guards_hold() && to.guards_hold());
+    }
+  }
+}
+
+TEST_P(ReduceTarget, ScalesToTheBitsOfTheDefinition) {
+  std::mt19937_64 random(5);
+  expect_scaled<DataType::kFloat32>(random);
+  expect_scaled<DataType::kFloat64>(random);
+  expect_scaled<DataType::kBfloat16>(random);
+  expect_scaled<DataType::kFloat16>(random);
+  expect_scaled<DataType::kInt32>(random);
+  expect_scaled<DataType::kInt64>(random);
+  expect_scaled<DataType::kInt8>(random);
+  expect_scaled<DataType::kUint8>(random);
+  expect_scaled<DataType::kUint32>(random);
+  expect_scaled<DataType::kUint64>(random);
+  expect_scaled<DataType::kFloat8E4M3>(random);
+  expect_scaled<DataType::kFloat8E5M2>(random);
+}
+
+// What reproducible results rest on: an element's bits depend on its sources and nothing else.
+TEST_P(ReduceTarget, AnElementIsTheSameWhateverItsLengthOffsetAlignmentAndTile) {
+  std::mt19937_64 random(17);
+  constexpr std::size_t kCount = 331;
+  for (DataType type : kTypes) {
+    const std::size_t size = size_of(type);
+    std::vector<Bytes> inputs;
+    for (int s = 0; s < 9; ++s) inputs.push_back(random_elements(type, kCount, random));
+    for (ReduceOp op : kOps) {
+      for (int sources = 1; sources <= 9; ++sources) {
+        // Element by element first: no vector, no neighbour.
+        Bytes alone(kCount * size);
+        for (std::size_t i = 0; i < kCount; ++i) {
+          std::vector<const void*> from;
+          for (int s = 0; s < sources; ++s) from.push_back(inputs[static_cast<std::size_t>(s)].data() + i * size);
+          void* to = alone.data() + i * size;
+          reduce_function(type, op)({from.data(), sources, &to, 1, 1, true, sources});
+        }
+        for (int k = 0; k < 6; ++k) {
+          // Anywhere in memory, cut into tiles of any length.
+          const std::size_t shift = random() % 64;
+          std::vector<Guarded> moved;
+          for (int s = 0; s < sources; ++s) {
+            moved.emplace_back(kCount * size, random() % 64);
+            std::memcpy(moved.back().data(), inputs[static_cast<std::size_t>(s)].data(), kCount * size);
+          }
+          Guarded out(kCount * size, shift);
+          for (std::size_t at = 0; at < kCount;) {
+            const std::size_t tile = std::min<std::size_t>(1 + random() % (k == 0 ? kCount : 80), kCount - at);
+            std::vector<const void*> from;
+            for (Guarded& source : moved) from.push_back(source.data() + at * size);
+            void* to = out.data() + at * size;
+            reduce_function(type, op)({from.data(), sources, &to, 1, tile, true, sources});
+            at += tile;
+          }
+          ASSERT_EQ(std::memcmp(out.data(), alone.data(), alone.size()), 0)
+              << reduce_target() << " " << to_string(type) << " " << to_string(op) << " of " << sources;
+        }
+      }
+    }
+  }
+}
+
+// bfloat16 and float16 sums of up to 9 sources against float64: within half an ulp of the exact sum, and of the error
+// that n - 1 additions in float32 can make.
+TEST_P(ReduceTarget, SumsOf16BitTypesAreWithinTheirBoundOfTheExactSum) {
+  std::mt19937_64 random(23);
+  constexpr std::size_t kCount = 2000;
+  for (DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+    const int precision = type == DataType::kBfloat16 ? 8 : 11;
+    auto to_bits = [&](float v) { return type == DataType::kBfloat16 ? float_to_bfloat16(v) : float_to_half(v); };
+    auto from_bits = [&](std::uint16_t v) {
+      return type == DataType::kBfloat16 ? bfloat16_to_float(v) : half_to_float(v);
+    };
+    for (int sources = 1; sources <= 9; ++sources) {
+      for (const bool exact_sums : {true, false}) {
+        std::vector<std::vector<std::uint16_t>> in(static_cast<std::size_t>(sources),
+                                                   std::vector<std::uint16_t>(kCount));
+        std::vector<double> exact(kCount), magnitude(kCount);
+        std::vector<std::uint16_t> out(kCount);
+        for (auto& source : in) {
+          for (std::size_t i = 0; i < kCount; ++i) {
+            const double unit = static_cast<double>(random() % 20001) / 10000 - 1;
+            // All of one size: their float32 sum is exact. Of sizes up to 2^30 apart it is not.
+            const double value = exact_sums ? unit : std::ldexp(unit, static_cast<int>(random() % 30) - 15);
+            const float kept = exact_sums ? static_cast<float>(std::rint(unit * 256)) : static_cast<float>(value);
+            source[i] = to_bits(kept);
+            exact[i] += from_bits(source[i]);
+            magnitude[i] += std::fabs(from_bits(source[i]));
+          }
+        }
+        std::vector<const void*> from;
+        for (auto& source : in) from.push_back(source.data());
+        void* to = out.data();
+        reduce_function(type, ReduceOp::kSum)({from.data(), sources, &to, 1, kCount, false, 1});
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const double result = from_bits(out[i]);
+          const int exponent = std::max(exact[i] == 0 ? -24 : std::ilogb(exact[i]) - (precision - 1), -24);
+          const double half_ulp = std::ldexp(0.5, exponent);
+          const double accumulated = exact_sums ? 0 : (sources - 1) * 0x1p-24 * magnitude[i];
+          // The float32 error may carry the value over a power of two, where an ulp is twice as large.
+          ASSERT_LE(std::fabs(result - exact[i]), (accumulated > 0 ? 2 : 1) * half_ulp + accumulated)
+              << to_string(type) << " of " << sources << ", exact " << exact[i];
+          if (exact_sums) {
+            const double nearest = std::ldexp(std::rint(std::ldexp(exact[i], -exponent)), exponent);
+            ASSERT_EQ(result, nearest);
+          }
+        }
+      }
+    }
   }
 }
 
@@ -389,6 +595,121 @@ TEST(ReduceScalar, IntegersWrapAndAveragesTruncateTowardZero) {
   const std::int64_t odd[] = {-4, -3};
   EXPECT_EQ((reduce_element<DataType::kInt64, ReduceOp::kAverage>(odd, 2, true, 2)), -3);
   EXPECT_EQ((reduce_element<DataType::kInt64, ReduceOp::kAverage>(odd, 2, false, 2)), -7);
+}
+
+TEST(ReduceScalar, NarrowIntegersWrapInTheirOwnWidthAndAverageOverManyRanks) {
+  const std::int8_t large[] = {100, 100};
+  EXPECT_EQ((reduce_element<DataType::kInt8, ReduceOp::kSum>(large, 2, false, 1)), -56);
+  EXPECT_EQ((reduce_element<DataType::kInt8, ReduceOp::kAverage>(large, 2, true, 2)), -28);
+  EXPECT_EQ((reduce_element<DataType::kInt8, ReduceOp::kAverage>(large, 1, true, 256)), 0);
+  const std::uint8_t bytes[] = {200, 100};
+  EXPECT_EQ((reduce_element<DataType::kUint8, ReduceOp::kSum>(bytes, 2, false, 1)), 44);
+  EXPECT_EQ((reduce_element<DataType::kUint8, ReduceOp::kProduct>(bytes, 2, false, 1)), 20000 % 256);
+  const std::uint64_t huge[] = {~0ull, 3};
+  EXPECT_EQ((reduce_element<DataType::kUint64, ReduceOp::kMax>(huge, 2, false, 1)), ~0ull);
+  EXPECT_EQ((reduce_element<DataType::kUint64, ReduceOp::kAverage>(huge, 1, true, 2)), ~0ull >> 1);
+}
+
+// The codes of a format by their definition: sign, mantissa and exponent as numbers.
+double value_of_code(int code, int mantissa_bits, int bias) {
+  const int mantissa = code & ((1 << mantissa_bits) - 1), exponent = (code & 0x7f) >> mantissa_bits;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                         : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+  return (code & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+TEST(Float8, EveryCodeIsTheNumberOfItsDefinitionAndComesBack) {
+  for (int code = 0; code < 256; ++code) {
+    const auto bits = static_cast<std::uint8_t>(code);
+    if ((code & 0x7f) == 0x7f) {
+      EXPECT_TRUE(std::isnan(e4m3_to_float(bits)));
+      EXPECT_EQ(float_to_e4m3(e4m3_to_float(bits)), 0x7f);
+    } else {
+      EXPECT_EQ(e4m3_to_float(bits), value_of_code(code, 3, 7)) << code;
+      EXPECT_EQ(float_to_e4m3(e4m3_to_float(bits)), bits);
+    }
+    if ((code & 0x7f) > 0x7c) {
+      EXPECT_TRUE(std::isnan(e5m2_to_float(bits)));
+      EXPECT_EQ(float_to_e5m2(e5m2_to_float(bits)), 0x7e);
+    } else if ((code & 0x7f) == 0x7c) {
+      EXPECT_EQ(e5m2_to_float(bits), std::copysign(std::numeric_limits<float>::infinity(), code < 128 ? 1.0f : -1.0f));
+      EXPECT_EQ(float_to_e5m2(e5m2_to_float(bits)), bits);
+    } else {
+      EXPECT_EQ(e5m2_to_float(bits), value_of_code(code, 2, 15)) << code;
+      EXPECT_EQ(float_to_e5m2(e5m2_to_float(bits)), bits);
+    }
+  }
+  EXPECT_EQ(e4m3_to_float(0x7e), 448.0f);
+  EXPECT_EQ(e5m2_to_float(0x7b), 57344.0f);
+  EXPECT_EQ(to_float(to_float8_e4m3(-1.5f)), -1.5f);
+  EXPECT_EQ(to_float(to_float8_e5m2(0x1p-16f)), 0x1p-16f);
+}
+
+// Every float16 bit pattern widened, and the floats beside it: among them all ties of both formats.
+TEST(Float8, ConversionsAreTheNearestCodeTiesToEvenAndSaturate) {
+  const auto check = [](float value, int mantissa_bits, int bias, int largest_code, std::uint8_t got) {
+    // The nearest of the finite codes by search; of two equally near, the one whose code is even.
+    const double wanted = std::fabs(static_cast<double>(value));
+    int low = 0, high = largest_code;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (value_of_code(middle, mantissa_bits, bias) <= wanted ? low : high) = middle;
+    }
+    const double below = wanted - value_of_code(low, mantissa_bits, bias);
+    const double above = value_of_code(high, mantissa_bits, bias) - wanted;
+    int nearest = below < above ? low : above < below ? high : (low % 2 == 0 ? low : high);
+    if (wanted >= value_of_code(largest_code, mantissa_bits, bias)) nearest = largest_code;
+    return got == (nearest | (std::signbit(value) ? 0x80 : 0));
+  };
+  for (std::uint32_t h = 0; h < 65536; ++h) {
+    const float center = half_to_float(static_cast<std::uint16_t>(h));
+    if (!std::isfinite(center)) continue;
+    for (const float value : {center, std::nextafter(center, 1e9f), std::nextafter(center, -1e9f)}) {
+      ASSERT_TRUE(check(value, 3, 7, 0x7e, float_to_e4m3(value))) << value;
+      ASSERT_TRUE(check(value, 2, 15, 0x7b, float_to_e5m2(value))) << value;
+    }
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(float_to_e4m3(infinity), 0x7e);
+  EXPECT_EQ(float_to_e4m3(-infinity), 0xfe);
+  EXPECT_EQ(float_to_e4m3(1e38f), 0x7e);
+  EXPECT_EQ(float_to_e5m2(1e38f), 0x7b);
+  EXPECT_EQ(float_to_e5m2(-1e38f), 0xfb);
+  EXPECT_EQ(float_to_e5m2(infinity), 0x7c);
+  EXPECT_EQ(float_to_e5m2(-infinity), 0xfc);
+  EXPECT_EQ(float_to_e4m3(std::bit_cast<float>(0xff800001u)), 0x7f);
+  EXPECT_EQ(float_to_e5m2(std::bit_cast<float>(0xff800001u)), 0x7e);
+  EXPECT_EQ(float_to_e4m3(std::bit_cast<float>(0x80000001u)), 0x80);
+}
+
+TEST(Float16, All65536CodesOfBothTypesAreTheNumberOfTheirDefinitionAndComeBack) {
+  for (std::uint32_t code = 0; code < 65536; ++code) {
+    const auto bits = static_cast<std::uint16_t>(code);
+    const int sign = code >> 15 != 0 ? -1 : 1;
+    const auto number = [&](int mantissa_bits, int bias) {
+      const int mantissa = static_cast<int>(code & ((1u << mantissa_bits) - 1));
+      const int exponent = static_cast<int>((code & 0x7fff) >> mantissa_bits);
+      return sign * (exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                   : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits));
+    };
+    const float half = half_to_float(bits), bfloat16 = bfloat16_to_float(bits);
+    if ((code & 0x7fff) > 0x7c00) {
+      ASSERT_TRUE(std::isnan(half) && float_to_half(half) == 0x7e00);
+    } else if ((code & 0x7fff) == 0x7c00) {
+      ASSERT_TRUE(std::isinf(half) && std::signbit(half) == (sign < 0) && float_to_half(half) == bits);
+    } else {
+      ASSERT_EQ(half, number(10, 15)) << code;
+      ASSERT_EQ(float_to_half(half), bits);
+    }
+    if ((code & 0x7fff) > 0x7f80) {
+      ASSERT_TRUE(std::isnan(bfloat16) && float_to_bfloat16(bfloat16) == 0x7fc0);
+    } else if ((code & 0x7fff) == 0x7f80) {
+      ASSERT_TRUE(std::isinf(bfloat16) && float_to_bfloat16(bfloat16) == bits);
+    } else {
+      ASSERT_EQ(bfloat16, number(7, 127)) << code;
+      ASSERT_EQ(float_to_bfloat16(bfloat16), bits);
+    }
+  }
 }
 
 TEST(Float16, HalfOfEveryFloatIsTheNearestByDoubleArithmetic) {
