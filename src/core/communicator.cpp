@@ -253,7 +253,7 @@ CommunicatorState::~CommunicatorState() {
   }
   if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
   Arena& arena = engine->arena();
-  if (!channels) {
+  if (!made) {
     // It came to nothing. A peer that got further may write to a block that it was told of.
     if (block_offset != 0) exposed ? arena.abandon(block_offset) : arena.release(block_offset);
     return;
@@ -270,19 +270,25 @@ CommunicatorState::~CommunicatorState() {
   grave.layout = layout;
   for (const Member& member : members) grave.tokens.push_back(member.address.token);
   grave.gone.resize(members.size());
+  // Who was never connected to has nothing to write here, unless the communicator failed half-way.
+  for (Rank p = 0; p < size; ++p) grave.gone[static_cast<std::size_t>(p)] = !channels->connected(p);
+  grave.ranges = channels->take_ports();
+  if (size > kEagerRanks && ended.load(std::memory_order_relaxed)) grave.abandon = true;
   if (shrunk.load(std::memory_order_relaxed)) {
     // Slower survivors still read this rank's meeting page; excluded ranks may write at any time.
     grave.gone = excluded;
     grave.abandon = true;
   }
-  for (const auto& [offset, bytes] : symmetric) grave.symmetric.push_back(offset);
+  for (const auto& [offset, bytes] : symmetric) grave.ranges.push_back(offset);
   for (Rank p = 0; p < size; ++p) {
-    PeerView& peer = channels->peer(p);
-    const std::uint64_t at = layout.error(rank) + offsetof(ErrorRecord, closed);
+    PeerView* const view = channels->find(p);
+    if (view == nullptr) continue;
+    PeerView& peer = *view;
+    const std::uint64_t at = layout.closed(rank);
     if (peer.block != nullptr) {
       // release: nothing of mine touches the peer's block afterwards, not even its bell, since the block may be gone
       // then; a rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
-      reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank))->closed.store(1, std::memory_order_release);
+      reinterpret_cast<std::atomic<std::uint64_t>*>(peer.block + at)->store(1, std::memory_order_release);
     } else if (peer.proxy) {
       const std::uint64_t one = 1;
       peer.proxy->signal(control_key(peer.block_offset, rank), &one, sizeof one, peer.block_offset + at,
@@ -435,7 +441,8 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   text += "  transport  ";
   for (Rank r = 0; r < s.size; ++r) {
     if (r == s.rank) continue;
-    text += format("{}:{} ", r, s.channels->peer(r).endpoint->transport());
+    const PeerView* const view = s.channels->find(r);
+    if (view != nullptr) text += format("{}:{} ", r, view->endpoint->transport());
   }
   text += "\n";
   for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
@@ -457,11 +464,12 @@ std::string Communicator::describe() const {
   for (const Phase& phase : s.phases) text += format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
   text += "\n";
   for (Rank r = 0; r < s.size; ++r) {
-    const Member& m = s.members[static_cast<std::size_t>(r)];
-    text +=
-        format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", s.channels->peer(r).endpoint->transport());
-    for (const TransportTrial& trial : m.trials)
-      if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
+    const PeerView* const view = s.channels->find(r);
+    if (view == nullptr) continue;
+    text += format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", view->endpoint->transport());
+    if (const auto tried = s.trials.find(r); tried != s.trials.end())
+      for (const TransportTrial& trial : tried->second)
+        if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
     text += "\n";
   }
   return text + s.domains.to_text();

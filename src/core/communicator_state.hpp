@@ -6,7 +6,10 @@
 //   run.cpp            run a ready call: wait, watch, end
 //   failure.cpp        errors: found here, told to all ranks, learned from them
 //   diagnosis.cpp      mismatches, and who a blocked rank is really waiting for
-//   membership.cpp     create, split, shrink
+//   membership.cpp     how ranks become a communicator
+//   reach.cpp          connections to peers, made at once or on first use
+//   regroup.cpp        split, duplicate, grow
+//   shrink.cpp         shrink
 //   stream.cpp         calls on a stream
 //   symmetric.cpp      mem_alloc
 #pragma once
@@ -32,13 +35,32 @@
 
 namespace hocket {
 
-/// A rank as the others know it.
+/// What a rank tells all others when a communicator is made, and what is kept of it: one for each rank, so it is short.
 struct Member {
+  std::uint32_t magic = 0;
+  std::uint16_t version = 0;
+  std::uint16_t algorithms = 0;  ///< how many there are, as a cheap check of equal builds
+  std::int32_t rank = 0;
+  std::int32_t size = 0;
+  std::uint64_t id = 0;              ///< rank 0's becomes the communicator's
+  std::uint64_t settings_digest = 0; ///< of the settings that must agree
+  std::uint32_t block_page = 0;      ///< of its block in its arena
+  std::uint32_t code = 0;            ///< not 0: this rank could not even begin
+  std::int32_t host = 0;             ///< number of its host, by lowest rank; filled in by who receives it
+  // CPUs that its process may use: enough to tell a host with fewer of them than ranks.
+  float quota = 0;                   ///< CPUs by a cgroup; 0: no limit
+  std::uint32_t cpu_mask = 0;        ///< hash
+  std::uint16_t cpu_count = 0, cpu_first = 0, cpu_last = 0;
+  std::uint16_t membarrier = 0;      ///< this process can make sleepers' bells seen (exec/waiter.hpp)
   ProcessAddress address;
-  std::uint64_t block_offset = 0;
-  int host = 0;                        ///< number of its host, by lowest rank
-  std::vector<TransportTrial> trials;  ///< how this rank came to reach it
+
+  std::uint64_t block_offset() const { return std::uint64_t{block_page} * 4096; }
 };
+
+/// Worlds up to this size connect all pairs when they are made; larger ones connect whom a plan uses, when it does.
+inline constexpr int kEagerRanks = 64;
+/// A communicator has at most so many ranks.
+inline constexpr int kMostRanks = 1 << 20;
 
 /// One phase of making a communicator, for describe().
 struct Phase {
@@ -83,6 +105,8 @@ struct CommunicatorState {
   BlockLayout layout;
   std::uint64_t block_offset = 0;
   std::vector<Member> members;
+  std::map<Rank, std::vector<TransportTrial>> trials;  ///< how connected ranks came to be reached, under the turn
+  bool made = false;  ///< complete: peers may use it
   World world;
   topo::Domains domains;
   bool fenced = true;  ///< signals carry a fence of their own (transport/doorbell.hpp)
@@ -131,6 +155,13 @@ struct CommunicatorState {
   /// "rank 2 (pid 1234 on host7)".
   std::string name_of(Rank peer) const;
 
+  // reach.cpp
+  /// The rank can be used from now on. Under the turn, or while the communicator is made. `alone`: it need not call
+  /// this for us. Errors name both ranks.
+  Status reach(Rank peer, const os::WaitLimits& limits, bool alone);
+  /// The same on first use; a failure ends the communicator.
+  Status reach_for_call(Rank peer);
+
   // prepare.cpp
   /// The call made ready; cached. Under the turn.
   Result<ReadyCall*> prepare(const CallKey& key);
@@ -150,6 +181,8 @@ struct CommunicatorState {
   void fail(Code code, std::string text, Rank lost_rank = -1);
   /// Tells every rank that can be told, and was not yet by this one, how the communicator ended.
   void tell_peers();
+  /// Takes over the error with which a peer has ended, if it has: for one that could not tell this rank.
+  void learn_from(Rank peer);
   /// Notices what others told. Any thread; one load when there is nothing.
   bool check_ended();
   /// The error that ended it, or ok.

@@ -19,6 +19,7 @@
 
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "topo/hash.hpp"
 
 namespace hocket {
 namespace {
@@ -43,54 +44,59 @@ std::string_view text_of(const std::array<char, n>& field) {
 
 // ---- Where to listen ----
 //
-// The abstract name ends with the number of its network namespace, the path with the file system and the number of the
-// directory below which it is. So both sides know from the addresses alone which of the two can work, and come to the
-// same answer. The file is made only when a peer from another namespace is expected, and removed when it has connected.
+// Two processes of one network namespace meet at an abstract socket, others at a file. Its directory is one that both
+// see: an address names it by what the file system says it is, not by a path. So both sides know from the addresses
+// alone which of the two can work, and come to the same answer. The file is made only when a peer from another
+// namespace is expected, and removed when it has connected.
 
-std::uint64_t network_namespace() {
+std::uint32_t network_namespace() {
   struct stat about {};
-  return ::stat("/proc/self/ns/net", &about) == 0 ? about.st_ino : 0;
+  return ::stat("/proc/self/ns/net", &about) == 0 ? static_cast<std::uint32_t>(about.st_ino) : 0;
 }
 
-std::string identity_of(const std::string& directory) {
+/// A number for a directory that does not depend on its path; 0 if there is none.
+std::uint64_t identity_of(const std::string& directory) {
   struct stat about {};
-  if (::stat(directory.c_str(), &about) < 0 || !S_ISDIR(about.st_mode)) return {};
-  return format("{:x}.{:x}", static_cast<std::uint64_t>(about.st_dev), static_cast<std::uint64_t>(about.st_ino));
+  if (::stat(directory.c_str(), &about) < 0 || !S_ISDIR(about.st_mode)) return 0;
+  const std::uint64_t id = topo::hash_bytes(
+      format("{:x}.{:x}", static_cast<std::uint64_t>(about.st_dev), static_cast<std::uint64_t>(about.st_ino)));
+  return id == 0 ? 1 : id;
 }
 
-std::string path_for(const ProcessToken& token) {
-  std::string base = "/tmp", directory = format("/tmp/hocket-{}", ::geteuid());
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-      runtime && runtime[0] == '/' && !identity_of(runtime).empty()) {
-    base = runtime;
-    directory = base + "/hocket";
+/// Directories in which this process would make or look for sockets, best first, with the one that names them.
+struct SocketDirectory {
+  std::string base;       // that is known by its identity
+  std::string directory;  // in it, ours
+};
+std::vector<SocketDirectory> socket_directories() {
+  std::vector<SocketDirectory> all;
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime && runtime[0] == '/')
+    all.push_back({runtime, std::string(runtime) + "/hocket"});
+  all.push_back({"/tmp", format("/tmp/hocket-{}", ::geteuid())});
+  return all;
+}
+
+/// The socket file of a process as this one sees it; empty if it does not see its directory.
+std::string path_of(const ProcessAddress& address) {
+  if (address.socket_directory == 0) return {};
+  for (const SocketDirectory& d : socket_directories()) {
+    if (identity_of(d.base) != address.socket_directory) continue;
+    std::string path = format("{}/{:016x}{:016x}", d.directory, address.token.high, address.token.low);
+    if (path.size() <= 107) return path;
   }
-  const std::string identity = identity_of(base);
-  std::string path = format("{}/{:016x}.{}", directory, token.high, identity);
-  return identity.empty() || path.size() > 107 ? std::string() : path;
-}
-
-// Whether this process sees the same directory under that path.
-bool sees_directory_of(const std::string& path) {
-  const std::size_t name = path.rfind('/');
-  const std::size_t directory = name == std::string::npos || name == 0 ? name : path.rfind('/', name - 1);
-  const std::size_t dot = path.find('.', name == std::string::npos ? 0 : name);
-  if (directory == std::string::npos || directory == 0 || dot == std::string::npos) return false;
-  const std::string identity = identity_of(path.substr(0, directory));
-  return !identity.empty() && identity == path.substr(dot + 1);
+  return {};
 }
 
 enum class Way { kAbstract, kPath };
 
 // Errors: kUnsupported. `listener` is the one of the two that is connected to.
 Result<Way> way_between(const ProcessAddress& self, const ProcessAddress& peer, const ProcessAddress& listener) {
-  const std::string_view own(text_of(self.socket_name)), other(text_of(peer.socket_name));
-  if (own.substr(own.rfind('-') + 1) == other.substr(other.rfind('-') + 1)) return Way::kAbstract;
-  const std::string path(text_of(listener.socket_path));
-  if (!path.empty() && sees_directory_of(path)) return Way::kPath;
-  return error(Code::kUnsupported, "{} is in another network namespace and shares no directory for a socket ({})",
-               process_name(peer.pid, text_of(peer.host_name)),
-               path.empty() ? "set XDG_RUNTIME_DIR to one that both see" : path);
+  if (self.network_namespace == peer.network_namespace) return Way::kAbstract;
+  if (!path_of(listener).empty()) return Way::kPath;
+  return error(Code::kUnsupported,
+               "{} is in another network namespace and shares no directory for a socket: set XDG_RUNTIME_DIR to one "
+               "that both see",
+               process_name(peer.pid, text_of(peer.host_name)));
 }
 
 // A directory that only this user can change.
@@ -154,6 +160,10 @@ std::shared_ptr<const os::PidFd> open_process(pid_t pid, std::uint64_t start_tic
 
 }  // namespace
 
+std::string abstract_socket_of(const ProcessAddress& address) {
+  return format("hocket-{:016x}{:016x}", address.token.high, address.token.low);
+}
+
 // ---- Life ----
 
 Result<std::unique_ptr<ControlThread>> ControlThread::create(ProcessAddress& address, Arena& arena, bool refuse_shm,
@@ -171,12 +181,13 @@ Status ControlThread::listen(ProcessAddress& address) {
   if (!epoll_ || !wake_ || !spare_) {
     return system_error(Code::kOutOfMemory, errno, "descriptors for the control thread (see ulimit -n)");
   }
-  const std::string name =
-      format("hocket-{:016x}{:016x}-{}", address.token.high, address.token.low, network_namespace());
-  HOCKET_ASSIGN(abstract_, os::UnixListener::listen(os::UnixAddress::abstract(name)));
-  const std::string path = path_for(address.token);
-  std::copy(name.begin(), name.end(), address.socket_name.begin());
-  std::copy(path.begin(), path.end(), address.socket_path.begin());
+  HOCKET_ASSIGN(abstract_, os::UnixListener::listen(os::UnixAddress::abstract(abstract_socket_of(address))));
+  address.network_namespace = network_namespace();
+  for (const SocketDirectory& d : socket_directories()) {
+    address.socket_directory = identity_of(d.base);
+    if (!path_of(address).empty()) break;
+    address.socket_directory = 0;
+  }
   HOCKET_TRY(watch(wake_.get(), EPOLLIN, Kind::kWake, 0));
   return watch(abstract_->fd(), EPOLLIN, Kind::kAbstract, 0);
 }
@@ -214,7 +225,8 @@ void ControlThread::unwatch(int fd) {
 
 // ---- Connecting ----
 
-Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect(const ProcessAddress& peer, const os::WaitLimits& limits) {
+Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect(const ProcessAddress& peer, const os::WaitLimits& limits,
+                                                            bool alone) {
   if (peer.uid != self_.address.uid) {
     return error(Code::kUnsupported, "{} belongs to user {}, this process to user {}",
                  process_name(peer.pid, text_of(peer.host_name)), peer.uid, self_.address.uid);
@@ -225,19 +237,20 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect(const ProcessAddress
       if (link.peer == peer.token && link.state == Link::State::kLive) return link.endpoint;
     }
   }
-  return self_.address.token < peer.token ? connect_first(peer, limits) : await_connection(peer, limits);
+  return alone || self_.address.token < peer.token ? connect_first(peer, limits, alone)
+                                                   : await_connection(peer, limits);
 }
 
 Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessAddress& peer,
-                                                                  const os::WaitLimits& limits) {
+                                                                  const os::WaitLimits& limits, bool alone) {
   const std::string name = process_name(peer.pid, text_of(peer.host_name));
   HOCKET_ASSIGN(const Way way, way_between(self_.address, peer, peer));
-  // The peer makes its file only when it comes to connect to us.
+  // The peer makes its file only when it comes to connect to us, too.
+  const auto if_absent = alone ? os::UnixSocket::IfAbsent::kFail : os::UnixSocket::IfAbsent::kRetry;
   auto connected = way == Way::kAbstract
-                       ? os::UnixSocket::connect(os::UnixAddress::abstract(std::string(text_of(peer.socket_name))),
+                       ? os::UnixSocket::connect(os::UnixAddress::abstract(abstract_socket_of(peer)),
                                                  os::UnixSocket::IfAbsent::kFail, limits)
-                       : os::UnixSocket::connect(os::UnixAddress::path(std::string(text_of(peer.socket_path))),
-                                                 os::UnixSocket::IfAbsent::kRetry, limits);
+                       : os::UnixSocket::connect(os::UnixAddress::path(path_of(peer)), if_absent, limits);
   if (!connected.ok()) {
     return error(connected.status().code(), "{} cannot be reached: {}", name, connected.status().text());
   }
@@ -259,7 +272,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::connect_first(const ProcessA
     if (fds[0].revents == 0) return error(Code::kPeerLost, "{} {}", name, how_it_ended(process->pid()));
   }
   HOCKET_TRY(handshake.outcome());
-  return install(peer.token, name, std::move(socket), std::move(process), handshake.take_mapping());
+  return install(peer.token, name, std::move(socket), std::move(process), handshake.take_mapping(), true);
 }
 
 Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const ProcessAddress& peer,
@@ -306,7 +319,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
     if (process && process->exited()) return error(Code::kPeerLost, "{} {}", name, how_it_ended(process->pid()));
     if (first && way == Way::kAbstract) {
       // Is it there at all? Also to learn its number in this process's view.
-      auto probe = os::UnixSocket::connect(os::UnixAddress::abstract(std::string(text_of(peer.socket_name))),
+      auto probe = os::UnixSocket::connect(os::UnixAddress::abstract(abstract_socket_of(peer)),
                                            os::UnixSocket::IfAbsent::kFail, limits);
       if (!probe.ok()) return error(probe.status().code(), "{} cannot be reached: {}", name, probe.status().text());
       if (const auto credentials = probe->peer(); credentials.ok()) {
@@ -323,14 +336,15 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::await_connection(const Proce
 Result<std::shared_ptr<ShmEndpoint>> ControlThread::install(const ProcessToken& peer, std::string name,
                                                             os::UnixSocket socket,
                                                             std::shared_ptr<const os::PidFd> process,
-                                                            os::Mapping mapping) {
+                                                            os::Mapping mapping, bool initiated) {
   auto endpoint = std::make_shared<ShmEndpoint>(std::move(mapping));
   std::optional<Loss> replaced;
   {
     const std::scoped_lock lock(mutex_);
-    // A process that connects once more has lost the old connection, which we just have not seen yet.
+    // A process that connects once more has lost the old connection, which we just have not seen yet. One from each
+    // side is no such thing: both connected at once.
     for (const auto& [id, link] : links_) {
-      if (link.peer == peer && link.state != Link::State::kLost) {
+      if (link.peer == peer && link.state != Link::State::kLost && link.initiated == initiated) {
         replaced = lose_locked(id, "made a new connection in place of this one", false);
         break;
       }
@@ -347,6 +361,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::install(const ProcessToken& 
   link.peer = peer;
   link.name = std::move(name);
   link.endpoint = endpoint;
+  link.initiated = initiated;
   link.process = std::move(process);
   link.socket.emplace(std::move(socket));
   Status status = watch(link.socket->fd(), EPOLLIN | EPOLLRDHUP, Kind::kSocket, id);
@@ -363,7 +378,7 @@ Result<std::shared_ptr<ShmEndpoint>> ControlThread::install(const ProcessToken& 
 Status ControlThread::open_path_listener() {
   const std::scoped_lock lock(mutex_);
   if (path_users_ == 0) {
-    const std::string path(text_of(self_.address.socket_path));
+    const std::string path = path_of(self_.address);
     const std::string directory = path.substr(0, path.rfind('/'));
     HOCKET_TRY(make_private_directory(directory));
     sweep(directory);
@@ -601,7 +616,7 @@ void ControlThread::converse(std::uint64_t id) {
     // The socket moves on: it is watched under another name from here.
     unwatch(conversation.socket.fd());
     failed = install(peer.from, process_name(peer.pid, text_of(peer.host_name)), std::move(conversation.socket),
-                     std::move(process), handshake.take_mapping())
+                     std::move(process), handshake.take_mapping(), false)
                  .status();
   }
   // A connection that just ended says nothing: its maker gave up, and may come again; whether it died shows elsewhere.

@@ -27,6 +27,9 @@
 namespace hocket {
 
 /// Any thread.
+/// The abstract Unix socket at which a process listens.
+std::string abstract_socket_of(const ProcessAddress& address);
+
 class ControlThread {
  public:
   using LossListener = std::function<void(const ProcessToken&, const Status&)>;
@@ -42,10 +45,12 @@ class ControlThread {
 
   /// Shared memory with a process of this host; both must call it for each other, one thread at a time for each peer.
   /// The one with the smaller token connects, the other waits to be connected to (which it is whether it waits or not,
-  /// so it does not matter in which order a process calls this for several peers).
+  /// so it does not matter in which order a process calls this for several peers). `alone`: this one connects in any
+  /// case, because the peer need not call this at all.
   ///
   /// Errors: kUnsupported with the reason, equal on both sides; kPeerLost, kTimeout, kAborted, kOutOfMemory, kSystem.
-  Result<std::shared_ptr<ShmEndpoint>> connect(const ProcessAddress& peer, const os::WaitLimits& limits);
+  Result<std::shared_ptr<ShmEndpoint>> connect(const ProcessAddress& peer, const os::WaitLimits& limits,
+                                               bool alone = false);
 
   /// See EngineCore.
   std::uint64_t subscribe(LossListener listener);
@@ -69,6 +74,7 @@ class ControlThread {
     std::optional<os::UnixSocket> socket;  // none once it ended
     std::shared_ptr<const os::PidFd> process;
     std::shared_ptr<ShmEndpoint> endpoint;
+    bool initiated = false;                    // by this side
     std::string cause;                         // kEnding: what the socket showed
     os::Deadline due = os::Deadline::never();  // kEnding: how long the pidfd has to tell more
   };
@@ -86,10 +92,11 @@ class ControlThread {
                 std::function<void(const ProcessToken&)> on_ended)
       : proofs_(arena.header()), self_{address, arena, proofs_, refuse_shm}, on_ended_(std::move(on_ended)) {}
   Status listen(ProcessAddress& address);
-  Result<std::shared_ptr<ShmEndpoint>> connect_first(const ProcessAddress& peer, const os::WaitLimits& limits);
+  Result<std::shared_ptr<ShmEndpoint>> connect_first(const ProcessAddress& peer, const os::WaitLimits& limits,
+                                                     bool alone);
   Result<std::shared_ptr<ShmEndpoint>> await_connection(const ProcessAddress& peer, const os::WaitLimits& limits);
   Result<std::shared_ptr<ShmEndpoint>> install(const ProcessToken& peer, std::string name, os::UnixSocket socket,
-                                               std::shared_ptr<const os::PidFd> process, os::Mapping mapping);
+                                               std::shared_ptr<const os::PidFd> process, os::Mapping mapping, bool initiated);
   Status open_path_listener();
   void close_path_listener();
 

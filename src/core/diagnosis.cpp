@@ -51,7 +51,8 @@ RecordedCall CommunicatorState::describe(const ReadyCall& call) const {
 }
 
 const CallRecord* CommunicatorState::records_of(Rank peer, bool messages_ring) const {
-  const std::byte* base = channels->peer(peer).block;
+  const PeerView* const view = channels->find(peer);
+  const std::byte* base = view == nullptr ? nullptr : view->block;
   if (base == nullptr) return nullptr;
   return reinterpret_cast<const CallRecord*>(base + (messages_ring ? layout.point_to_point_at : layout.records_at));
 }
@@ -106,10 +107,12 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
     seen[static_cast<std::size_t>(at)] = true;
     const ProcessAddress& address = members[static_cast<std::size_t>(at)].address;
     const std::string trouble = process_trouble(address);
-    const std::byte* base = channels->peer(at).block;
+    const PeerView* const view = channels->find(at);
+    if (view == nullptr && trouble.empty()) return blame("is waited for by others; this rank has no connection to it");
+    const std::byte* base = view == nullptr ? nullptr : view->block;
     if (base == nullptr)
       return blame(trouble.empty() ? "has not answered" : "does not move: " + trouble, !trouble.empty());
-    const LiveState& live = channels->peer(at).block_header()->live;
+    const LiveState& live = view->block_header()->live;
     const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
     const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
     const std::uint64_t waits = live.waiting.load(std::memory_order_acquire);

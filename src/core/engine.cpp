@@ -41,20 +41,18 @@ void set_text(std::array<char, n>& field, std::string_view text) {
   std::copy_n(text.data(), std::min(text.size(), n - 1), field.data());
 }
 
-// What names the host in addresses: HOCKET_HOST_ID, or the kernel's boot id. Two long texts that differ must not become
-// equal.
+// What names the host: HOCKET_HOST_ID, or the kernel's boot id.
 Result<std::string> host_id_for(const Settings& settings, const ProcessToken& token) {
   if (settings.host_id.empty()) {
     auto id = os::boot_id();
-    if (id.ok() && id->size() < 64) return id;
+    if (id.ok()) return id;
     // Where there is one that just cannot be read now, going on would cut this process off from its neighbours.
     if (::access("/proc/sys/kernel/random/boot_id", R_OK) == 0) return id.status();
     HOCKET_LOG(LogLevel::kWarn,
                "no boot id can be read, so no other process counts as being on this host: set HOCKET_HOST_ID");
     return format("process {:016x}{:016x}", token.high, token.low);
   }
-  if (settings.host_id.size() < 64) return settings.host_id;
-  return format("{}#{:016x}", settings.host_id.substr(0, 40), topo::hash_bytes(settings.host_id, 0));
+  return settings.host_id;
 }
 
 bool allows(const AllowList& list, std::string_view transport) {
@@ -69,8 +67,7 @@ bool allows(const AllowList& list, std::string_view transport) {
 Status check_address(const ProcessAddress& address) {
   if (address.magic != kAddressMagic)
     return error(Code::kInvalidArgument, "these bytes are no address of a hocket process");
-  if (!ends(address.host_id) || !ends(address.host_name) || !ends(address.socket_name) || !ends(address.socket_path) ||
-      address.pid <= 0) {
+  if (!ends(address.host_name) || address.pid <= 0) {
     return error(Code::kInvalidArgument, "the address of process {} is damaged", address.pid);
   }
   return check_arena_bytes(address.arena_bytes);
@@ -101,15 +98,17 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
   address.uid = ::geteuid();
   address.pid_start_ticks = stat.start_time_ticks;
   HOCKET_ASSIGN(const std::string host_id, host_id_for(engine->options_.settings, address.token));
-  set_text(address.host_id, host_id);
-  if (::gethostname(address.host_name.data(), address.host_name.size() - 1) < 0) set_text(address.host_name, "?");
+  address.host = topo::hash_of_host(host_id);
+  char host_name[256] = "?";
+  (void)::gethostname(host_name, sizeof host_name - 1);
+  set_text(address.host_name, host_name);
   HOCKET_ASSIGN(engine->control_,
                 ControlThread::create(address, *engine->arena_, engine->options_.refuse_shm,
                                       [e = engine.get()](const ProcessToken& ended) { e->graveyard_.on_loss(ended); }));
   engine->control_->subscribe([e = engine.get()](const ProcessToken& lost, const Status&) { e->forget(lost); });
   engine->progress_ = ProgressThread::create(engine->arena_->header());
   HOCKET_LOG(LogLevel::kDebug, "process {} on host {} has an engine at {}", address.pid, text_of(address.host_name),
-             text_of(address.socket_name));
+             abstract_socket_of(address));
   return engine;
 }
 
@@ -185,14 +184,14 @@ struct EngineCore::Connection {
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer, const AllowList& allowed,
                                                       const os::WaitLimits& limits,
-                                                      std::vector<TransportTrial>* trials) {
+                                                      std::vector<TransportTrial>* trials, bool alone) {
   if (forked()) {
     return error(Code::kUnsupported, "this is a forked child: it cannot use the engine of its parent, process {}",
                  address_.pid);
   }
   HOCKET_TRY(check_address(peer));
   const bool same_process = peer.token == address_.token;
-  const bool same_host = text_of(peer.host_id) == text_of(address_.host_id);
+  const bool same_host = peer.host == address_.host;
   std::vector<TransportTrial> tried;
   Status worst;  // what is not just a transport that does not fit
   std::shared_ptr<Endpoint> endpoint;
@@ -205,10 +204,10 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
     } else if (transport == "shm" && same_process) {
       reason = "it is the same process";
     } else if (transport == "shm" && !same_host) {
-      reason = format("it is on another host ({}, id {}; this is {}, id {})", text_of(peer.host_name),
-                      text_of(peer.host_id), text_of(address_.host_name), text_of(address_.host_id));
+      reason = format("it is on another host ({}, id {:016x}; this is {}, id {:016x})", text_of(peer.host_name),
+                      peer.host[0], text_of(address_.host_name), address_.host[0]);
     } else {
-      auto made = connect_by(transport, peer, limits);
+      auto made = connect_by(transport, peer, limits, alone);
       if (made.ok()) {
         tried.push_back({std::string(transport), ""});
         endpoint = *made;
@@ -231,7 +230,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
 }
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transport, const ProcessAddress& peer,
-                                                         const os::WaitLimits& limits) {
+                                                         const os::WaitLimits& limits, bool alone) {
   if (transport == "local") {  // nothing to share
     std::shared_ptr<Endpoint> local = std::make_shared<LocalEndpoint>(*arena_);
     return options_.wrap ? options_.wrap(std::move(local)) : local;
@@ -247,7 +246,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transp
     if (!entry) {
       const auto connection = entry = std::make_shared<Connection>();
       lock.unlock();
-      auto made = make_endpoint(transport, peer, limits);
+      auto made = make_endpoint(transport, peer, limits, alone);
       if (made.ok() && options_.wrap) made = options_.wrap(std::move(made).value());
       lock.lock();
       connection->finished = true;
@@ -289,8 +288,8 @@ void EngineCore::forget(const ProcessToken& peer) {
 }
 
 Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view, const ProcessAddress& peer,
-                                                            const os::WaitLimits& limits) {
-  HOCKET_ASSIGN(std::shared_ptr<ShmEndpoint> endpoint, control_->connect(peer, limits));
+                                                            const os::WaitLimits& limits, bool alone) {
+  HOCKET_ASSIGN(std::shared_ptr<ShmEndpoint> endpoint, control_->connect(peer, limits, alone));
   return std::shared_ptr<Endpoint>(std::move(endpoint));
 }
 

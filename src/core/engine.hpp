@@ -67,10 +67,11 @@ class EngineCore final : public Engine {
 
   /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed`
   /// has and that works; `trials` gets what was tried. Both processes must call it for each other (the one with the
-  /// smaller token connects, the other accepts). Same process: local. Errors: kUnsupported with all reasons, kPeerLost,
-  /// kTimeout, kAborted.
+  /// smaller token connects, the other accepts), unless `alone`: then this one connects in any case. Same process:
+  /// local. Errors: kUnsupported with all reasons, kPeerLost, kTimeout, kAborted.
   Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed,
-                                            const os::WaitLimits& limits, std::vector<TransportTrial>* trials);
+                                            const os::WaitLimits& limits, std::vector<TransportTrial>* trials,
+                                            bool alone = false);
 
   /// `listener(token, why)` is called from the control thread when a peer process died or its connection broke, and
   /// inside subscribe for each peer to which that had already happened. It must be quick and must not call back, but
@@ -98,9 +99,9 @@ class EngineCore final : public Engine {
   // One way to one peer process, made once: those who come while it is being made wait for it.
   struct Connection;
   Result<std::shared_ptr<Endpoint>> connect_by(std::string_view transport, const ProcessAddress& peer,
-                                               const os::WaitLimits& limits);
+                                               const os::WaitLimits& limits, bool alone);
   Result<std::shared_ptr<Endpoint>> make_endpoint(std::string_view transport, const ProcessAddress& peer,
-                                                  const os::WaitLimits& limits);
+                                                  const os::WaitLimits& limits, bool alone);
   void forget(const ProcessToken& peer);
 
   std::mutex mutex_;  // guards connections_

@@ -59,8 +59,9 @@ void CommunicatorState::fail(Code code, std::string text, Rank lost_rank) {
 
 void CommunicatorState::tell_peers() {
   for (Rank p = 0; p < size; ++p) {
-    PeerView& peer = channels->peer(p);
-    if (peer.block == nullptr) continue;
+    const PeerView* const view = channels->find(p);
+    if (view == nullptr || view->block == nullptr) continue;
+    const PeerView& peer = *view;
     auto& record = *reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank));
     if (record.published.load(std::memory_order_acquire) != 0) continue;
     write(record, end_status.code(), end_status.text(), end_rank);
@@ -77,8 +78,8 @@ void CommunicatorState::tell_posted_peers() {
   // learned.
   auto& record = *reinterpret_cast<ErrorRecord*>(engine->arena().base() + block_offset + layout.error(rank));
   const std::uint64_t one = 1;
-  for (PeerView& peer : channels->peers()) {
-    if (!peer.proxy) continue;
+  for (const Channels::Proxied& proxied : channels->proxies()) {
+    PeerView& peer = channels->peer(proxied.peer);
     if (record.published.load(std::memory_order_acquire) == 0) {
       write(record, end_status.code(), end_status.text(), end_rank);
       record.published.store(1, std::memory_order_release);
@@ -93,6 +94,16 @@ void CommunicatorState::tell_posted_peers() {
     while (!peer.proxy->idle() && !deadline.passed())
       if (!peer.proxy->drive().ok()) break;
   }
+}
+
+void CommunicatorState::learn_from(Rank peer) {
+  const PeerView* const view = channels->find(peer);
+  if (view == nullptr || view->block == nullptr || ended.load(std::memory_order_acquire)) return;
+  const auto& record = *reinterpret_cast<const ErrorRecord*>(view->block + layout.error(peer));
+  if (record.published.load(std::memory_order_acquire) == 0) return;  // pairs with tell_peers()
+  const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
+  fail(told_code(record.code), format("{} [told by rank {}]", text, peer),
+       record.lost_rank >= 0 && record.lost_rank < size ? record.lost_rank : -1);
 }
 
 bool CommunicatorState::check_ended() {
@@ -139,8 +150,8 @@ Status CommunicatorState::end_error_before(const CallKey& key) const {
 
 bool CommunicatorState::has_left(Rank peer) const {
   const std::byte* own = engine->arena().base() + block_offset;
-  const auto& record = *reinterpret_cast<const ErrorRecord*>(own + layout.error(peer));
-  return record.closed.load(std::memory_order_acquire) != 0;  // pairs with ~CommunicatorState
+  const auto& closed = *reinterpret_cast<const std::atomic<std::uint64_t>*>(own + layout.closed(peer));
+  return closed.load(std::memory_order_acquire) != 0;  // pairs with ~CommunicatorState
 }
 
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {

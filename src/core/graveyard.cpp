@@ -23,11 +23,12 @@ void Graveyard::sweep(Arena& arena) {
   std::erase_if(graves_, [&](const Grave& grave) {
     const std::byte* block = arena.base() + grave.block_offset;
     for (std::size_t r = 0; r < grave.gone.size(); ++r) {
-      const auto& record = *reinterpret_cast<const ErrorRecord*>(block + grave.layout.error(static_cast<int>(r)));
-      if (!grave.gone[r] && record.closed.load(std::memory_order_acquire) == 0)
-        return false;  // pairs with ~CommunicatorState
+      if (grave.gone[r]) continue;
+      const auto& closed =
+          *reinterpret_cast<const std::atomic<std::uint64_t>*>(block + grave.layout.closed(static_cast<int>(r)));
+      if (closed.load(std::memory_order_acquire) == 0) return false;  // pairs with ~CommunicatorState
     }
-    for (const std::uint64_t offset : grave.symmetric) grave.abandon ? arena.abandon(offset) : arena.release(offset);
+    for (const std::uint64_t offset : grave.ranges) grave.abandon ? arena.abandon(offset) : arena.release(offset);
     grave.abandon ? arena.abandon(grave.block_offset) : arena.release(grave.block_offset);
     return true;
   });

@@ -25,7 +25,7 @@ class Graveyard {
     std::vector<ProcessToken> tokens;  ///< by rank
     std::vector<bool> gone;  ///< ranks that are not waited for: they were excluded, or their process has ended
     bool abandon = false;    ///< excluded ranks may write at any time: never use the addresses again
-    std::vector<std::uint64_t> symmetric;  ///< mem_alloc ranges that were not freed
+    std::vector<std::uint64_t> ranges;  ///< of slots, and of mem_alloc memory that was not freed
   };
 
   void bury(Grave grave);

@@ -74,8 +74,9 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key) {
     for (const ChannelEnd& end : ends) {
       const auto back = [&](const ChannelEnd& other) { return !other.outgoing && other.peer == end.peer; };
       if (end.outgoing && std::none_of(ends.begin(), ends.end(), back)) made->drains.push_back({end.channel, end.peer});
-      HOCKET_TRY(end.outgoing ? channels->commit_send(base + end.channel, end.peer)
-                              : channels->commit_receive(base + end.channel, end.peer));
+      HOCKET_TRY(reach_for_call(end.peer));
+      HOCKET_TRY(end.outgoing ? channels->open_send(base + end.channel, end.peer)
+                              : channels->open_receive(base + end.channel, end.peer, end.slotted));
     }
     made->merge_credits = world.direct && may_merge_credits(made->plan, ends);
     if (algorithm.boards) HOCKET_TRY(channels->commit_board());

@@ -205,6 +205,8 @@ bool Watch::tick(const WaitingOn& waiting) {
 
   if (now >= look_ns_) {
     look_ns_ = now + kLaterLooks;
+    if (waiting.peer >= 0) state_.learn_from(waiting.peer);
+    if (state_.check_ended()) return false;
     if (std::string text = state_.find_mismatch(*call_, waiting); !text.empty()) {
       state_.fail(Code::kMismatch, std::move(text));
       return false;

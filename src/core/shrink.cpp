@@ -200,6 +200,8 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     if (r == s.rank) return error(Code::kInvalidArgument, "rank {} calls shrink and excludes itself", r);
     out[static_cast<std::size_t>(r)] = true;
   }
+  if (static_cast<std::size_t>(s.size) > MeetingPage::kMaxRanks || s.size > kEagerRanks)
+    return error(Code::kUnsupported, "shrink of {} ranks: up to {} can meet after a failure", s.size, kEagerRanks);
   if (!s.world.direct)
     return error(Code::kUnsupported,
                  "shrink needs memory that all ranks reach; here some peers are reached by puts only");

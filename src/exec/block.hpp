@@ -4,15 +4,18 @@
 //
 //   BlockHeader            who I am, doorbell, error record, live state
 //   CallRecord ring x 2    collectives and point-to-point calls: the call board and the flight recorder in one
-//   ErrorRecord            per rank: how the communicator ended, as that rank tells it
 //   MeetingPage            where survivors of a failure meet (core/shrink.cpp)
+//   boards                 per board id: written by me, read by peers
+//   closed                 per rank: it is done with this block
+//   ErrorRecord            per rank: how the communicator ended, as that rank tells it
 //   CreditLine, GrantLine  per (channel id, peer) that I send on: written by the receiver
 //   DataLine               per (channel id, peer) that I receive on, S of them: written by the sender
-//   packets, slots         likewise
-//   boards                 per board id: written by me, read by peers
 //
 // Sizes follow from values that are equal on all ranks, so everybody computes everybody's offsets and nothing is
 // exchanged. Only pages that are used cost memory. All counters are 64-bit, only grow and have one writer.
+//
+// The slots of a channel are a range of their own (PortLayout) which the receiver takes when a plan first needs it, and
+// announces in the sender's credit line: so a world of a hundred thousand ranks costs each of them the peers it uses.
 #pragma once
 
 #include <atomic>
@@ -44,7 +47,10 @@ struct alignas(kCacheLine) DataLine {
 static_assert(sizeof(DataLine) == kCacheLine);
 
 struct alignas(kCacheLine) CreditLine {
-  std::uint64_t unused[7];
+  /// Where the receiver's slots are in its arena; 0: not there yet, and nothing may be sent. Written once (release),
+  /// pairs with HostLane::credit_ready.
+  std::atomic<std::uint64_t> port;
+  std::uint64_t unused[6];
   std::atomic<std::uint64_t> count;  ///< transfers taken so far; release, pairs with HostLane::credit_ready
 };
 static_assert(sizeof(CreditLine) == kCacheLine);
@@ -82,8 +88,7 @@ constexpr bool packet_wipe(std::uint64_t q, std::uint64_t slots) {
 struct alignas(kCacheLine) ErrorRecord {
   std::uint32_t code;
   std::int32_t lost_rank;  ///< the rank that is lost, or -1
-  char text[1000];
-  std::atomic<std::uint64_t> closed;  ///< not 0: that rank is done with this block and will never touch it again
+  char text[1008];
   std::atomic<std::uint64_t> published;
 };
 static_assert(sizeof(ErrorRecord) == 1024);
@@ -149,8 +154,8 @@ inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 /// Where the parts of a block are. A pure function of its arguments.
 struct BlockLayout {
   std::uint64_t size, slots, slot_bytes, records;
-  std::uint64_t records_at, point_to_point_at, errors_at, meeting_at, credits_at, grants_at, data_at, packets_at,
-      slots_at, boards_at, bytes;
+  std::uint64_t records_at, point_to_point_at, meeting_at, boards_at, lines_at, closed_at, errors_at, credits_at,
+      grants_at, data_at, bytes;
 
   static constexpr std::uint64_t page(std::uint64_t n) { return (n + 4095) & ~std::uint64_t{4095}; }
 
@@ -159,19 +164,24 @@ struct BlockLayout {
     const std::uint64_t ends = kChannelIds * size;
     records_at = page(sizeof(BlockHeader));
     point_to_point_at = page(records_at + records * sizeof(CallRecord));
-    errors_at = page(point_to_point_at + records * sizeof(CallRecord));
-    meeting_at = page(errors_at + size * sizeof(ErrorRecord));
-    credits_at = page(meeting_at + sizeof(MeetingPage));
+    meeting_at = page(point_to_point_at + records * sizeof(CallRecord));
+    boards_at = page(meeting_at + sizeof(MeetingPage));
+    lines_at = page(boards_at + kBoardIds * slots * slot_bytes);
+    // From here on, one part a rank.
+    closed_at = lines_at;
+    errors_at = page(closed_at + size * sizeof(std::uint64_t));
+    credits_at = page(errors_at + size * sizeof(ErrorRecord));
     grants_at = page(credits_at + ends * sizeof(CreditLine));
     data_at = page(grants_at + ends * slots * sizeof(GrantLine));
-    packets_at = page(data_at + ends * slots * sizeof(DataLine));
-    slots_at = page(packets_at + ends * slots * kPacketLines * sizeof(PacketLine));
-    boards_at = page(slots_at + ends * slots * slot_bytes);
-    bytes = page(boards_at + kBoardIds * slots * slot_bytes);
+    bytes = page(data_at + ends * slots * sizeof(DataLine));
   }
 
   constexpr std::uint64_t end_index(int channel, int peer) const {
     return static_cast<std::uint64_t>(channel) * size + static_cast<std::uint64_t>(peer);
+  }
+  /// std::atomic<std::uint64_t>, not 0: rank `from` is done with this block and will never touch it again.
+  constexpr std::uint64_t closed(int from) const {
+    return closed_at + static_cast<std::uint64_t>(from) * sizeof(std::uint64_t);
   }
   constexpr std::uint64_t error(int from) const {
     return errors_at + static_cast<std::uint64_t>(from) * sizeof(ErrorRecord);
@@ -185,14 +195,18 @@ struct BlockLayout {
   constexpr std::uint64_t data(int channel, int peer) const {
     return data_at + end_index(channel, peer) * slots * sizeof(DataLine);
   }
-  constexpr std::uint64_t packets(int channel, int peer) const {
-    return packets_at + end_index(channel, peer) * slots * kPacketLines * sizeof(PacketLine);
-  }
-  constexpr std::uint64_t slot(int channel, int peer) const {
-    return slots_at + end_index(channel, peer) * slots * slot_bytes;
-  }
   constexpr std::uint64_t board(int board_id) const {
     return boards_at + static_cast<std::uint64_t>(board_id) * slots * slot_bytes;
+  }
+};
+
+/// Where the S slots of one receiving channel end are, from its port on, and their packet lines.
+struct PortLayout {
+  std::uint64_t packets_at, slots_at, bytes;
+
+  constexpr explicit PortLayout(const BlockLayout& block) : packets_at(0) {
+    slots_at = BlockLayout::page(block.slots * kPacketLines * sizeof(PacketLine));
+    bytes = slots_at + BlockLayout::page(block.slots * block.slot_bytes);
   }
 };
 

@@ -2,86 +2,150 @@
 #include "exec/channels.hpp"
 
 #include "base/status.hpp"
+#include "exec/channel_key.hpp"
 
 namespace hocket {
+namespace {
 
-Result<std::unique_ptr<Channels>> Channels::create(Arena& arena, std::uint64_t block_offset, const BlockLayout& layout,
-                                                   Rank rank, std::vector<PeerView> peers,
-                                                   std::uint64_t first_transfer) {
-  std::unique_ptr<Channels> c(new Channels(arena, layout));
-  c->block_offset_ = block_offset;
-  c->block_ = arena.base() + block_offset;
-  c->rank_ = rank;
-  c->peers_ = std::move(peers);
-  c->ends_.resize(static_cast<std::size_t>(kChannelIds) * layout.size);
-  c->committed_.resize(c->ends_.size());
+/// Blocks up to this size are committed as a whole: a few pages, and no system call later.
+constexpr std::uint64_t kSmallBlock = std::uint64_t{1} << 20;
+/// A credit so old that no transfer may follow it.
+constexpr std::uint64_t kUnbound = std::uint64_t{1} << 40;
 
-  const int n = static_cast<int>(layout.size);
-  const std::uint64_t lines_bytes = layout.slots * sizeof(DataLine);
-  const std::uint64_t shadow_bytes =
-      BlockLayout::page(kChannelIds * lines_bytes) + kChannelIds * layout.slots * layout.slot_bytes;
-  std::uint64_t remote = 0;
-  for (PeerView& peer : c->peers_)
-    if (peer.block == nullptr) ++remote;
-  if (remote != 0) {
-    HOCKET_ASSIGN(c->shadow_offset_, arena.reserve(remote * shadow_bytes, 4096));
-  }
+}  // namespace
 
-  std::uint64_t shadow = c->shadow_offset_;
-  for (int p = 0; p < n; ++p) {
-    PeerView& peer = c->peers_[static_cast<std::size_t>(p)];
-    if (peer.block == nullptr) {
-      peer.proxy = std::make_unique<ProxyQueue>(peer.endpoint);
-      c->proxies_.push_back(peer.proxy.get());
-    }
-    for (int id = 0; id < kChannelIds; ++id) {
-      HostEnd& end = c->end(id, p);
-      end.sent = end.received = end.credited = end.credit_seen = first_transfer;
-      end.credit_in = reinterpret_cast<CreditLine*>(c->block_ + layout.credit(id, p));
-      end.grants_in = reinterpret_cast<GrantLine*>(c->block_ + layout.grant(id, p));
-      end.data_in = reinterpret_cast<DataLine*>(c->block_ + layout.data(id, p));
-      end.packets_in = reinterpret_cast<PacketLine*>(c->block_ + layout.packets(id, p));
-      end.slots_in = c->block_ + layout.slot(id, p);
-      if (first_transfer != 0) end.credit_in->count.store(first_transfer, std::memory_order_relaxed);
-      if (peer.block != nullptr) {
-        end.data_out = reinterpret_cast<DataLine*>(peer.block + layout.data(id, rank));
-        end.slots_out = peer.block + layout.slot(id, rank);
-        end.packets_out = reinterpret_cast<PacketLine*>(peer.block + layout.packets(id, rank));
-        end.credit_out = reinterpret_cast<CreditLine*>(peer.block + layout.credit(id, rank));
-        end.grants_out = reinterpret_cast<GrantLine*>(peer.block + layout.grant(id, rank));
-        end.board_in = peer.block + layout.board(0);
-      } else {
-        std::byte* base = arena.base() + shadow;
-        end.data_out = reinterpret_cast<DataLine*>(base + static_cast<std::uint64_t>(id) * lines_bytes);
-        end.slots_out = base + BlockLayout::page(kChannelIds * lines_bytes) +
-                        static_cast<std::uint64_t>(id) * layout.slots * layout.slot_bytes;
-      }
-    }
-    if (peer.block == nullptr) shadow += shadow_bytes;
-  }
-  return c;
-}
+Channels::Channels(Arena& arena, std::uint64_t block_offset, const BlockLayout& layout, Rank rank,
+                   std::uint64_t first_transfer)
+    : arena_(arena),
+      layout_(layout),
+      port_layout_(layout),
+      block_offset_(block_offset),
+      block_(arena.base() + block_offset),
+      rank_(rank),
+      first_transfer_(first_transfer),
+      peers_(std::make_unique<std::atomic<PeerView*>[]>(layout.size)) {}
 
 Channels::~Channels() {
-  if (shadow_offset_ != 0) arena_.release(shadow_offset_);
+  for (const std::uint64_t offset : shadows_) arena_.release(offset);
 }
 
-Status Channels::commit_receive(int channel, int peer) {
-  const std::size_t at = layout_.end_index(channel, peer);
-  if (committed_[at]) return {};
-  HOCKET_TRY(
-      arena_.commit(block_offset_ + layout_.packets(channel, peer), layout_.slots * kPacketLines * sizeof(PacketLine)));
-  HOCKET_TRY(arena_.commit(block_offset_ + layout_.slot(channel, peer), layout_.slots * layout_.slot_bytes));
-  committed_[at] = true;
+Status Channels::commit_block(Arena& arena, std::uint64_t block_offset, const BlockLayout& layout) {
+  HOCKET_TRY(arena.commit(block_offset, layout.boards_at));
+  if (layout.bytes - layout.lines_at > kSmallBlock) return {};
+  return arena.commit(block_offset + layout.lines_at, layout.bytes - layout.lines_at);
+}
+
+Status Channels::commit_lines(std::uint64_t offset, std::uint64_t bytes) {
+  if (layout_.bytes - layout_.lines_at <= kSmallBlock) return {};
+  return arena_.commit(block_offset_ + offset, bytes);
+}
+
+void Channels::connect(int peer, PeerView view) {
+  PeerView& kept = views_.emplace_back(std::move(view));
+  if (kept.block == nullptr) {
+    kept.proxy = std::make_unique<ProxyQueue>(kept.endpoint);
+    proxies_.push_back({kept.proxy.get(), peer});
+  }
+  peers_[static_cast<std::size_t>(peer)].store(&kept, std::memory_order_release);  // pairs with find()
+}
+
+Result<HostEnd*> Channels::make_end(int channel, int peer) {
+  auto& ends = ends_[static_cast<std::size_t>(channel)];
+  if (!ends) ends = std::make_unique<HostEnd*[]>(layout_.size);
+  HostEnd*& at = ends[peer];
+  if (at == nullptr) {
+    HostEnd& end = storage_.emplace_back();
+    end.sent = end.received = end.credited = first_transfer_;
+    at = &end;
+  }
+  return at;
+}
+
+Status Channels::open_send(int channel, int peer) {
+  HOCKET_ASSIGN(HostEnd* const opened, make_end(channel, peer));
+  HostEnd& end = *opened;
+  if (end.sends) return {};
+  PeerView& view = this->peer(peer);
+  HOCKET_TRY(commit_lines(layout_.credit(channel, peer), sizeof(CreditLine)));
+  HOCKET_TRY(commit_lines(layout_.grant(channel, peer), layout_.slots * sizeof(GrantLine)));
+  end.credit_in = reinterpret_cast<CreditLine*>(block_ + layout_.credit(channel, peer));
+  end.grants_in = reinterpret_cast<GrantLine*>(block_ + layout_.grant(channel, peer));
+  if (first_transfer_ != 0) end.credit_in->count.store(first_transfer_, std::memory_order_relaxed);
+  end.credit_seen = first_transfer_ - kUnbound;
+  if (view.block != nullptr) {
+    end.data_out = reinterpret_cast<DataLine*>(view.block + layout_.data(channel, rank_));
+  } else {
+    const std::uint64_t lines = BlockLayout::page(layout_.slots * sizeof(DataLine));
+    HOCKET_ASSIGN(const std::uint64_t shadow, arena_.reserve(lines + layout_.slots * layout_.slot_bytes, 4096));
+    shadows_.push_back(shadow);
+    HOCKET_TRY(arena_.commit(shadow, lines + layout_.slots * layout_.slot_bytes));
+    end.data_out = reinterpret_cast<DataLine*>(arena_.base() + shadow);
+  }
+  end.sends = true;
   return {};
 }
 
-Status Channels::commit_send(int channel, int peer) {
-  if (peers_[static_cast<std::size_t>(peer)].block != nullptr) return {};
-  const HostEnd& end = ends_[layout_.end_index(channel, peer)];
-  HOCKET_TRY(arena_.commit(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(end.data_out) - arena_.base()),
-                           layout_.slots * sizeof(DataLine)));
-  return arena_.commit(static_cast<std::uint64_t>(end.slots_out - arena_.base()), layout_.slots * layout_.slot_bytes);
+bool Channels::bind(int channel, int peer) {
+  HostEnd& end = this->end(channel, peer);
+  const std::uint64_t port = end.credit_in->port.load(std::memory_order_acquire);  // pairs with open_receive
+  if (port == 0) return false;
+  PeerView& view = this->peer(peer);
+  // Another process wrote it: it must not lead out of its arena.
+  if (port > view.arena_bytes || view.arena_bytes - port < port_layout_.bytes) return false;
+  if (view.block != nullptr) {
+    end.slots_out = view.arena + port + port_layout_.slots_at;
+    end.packets_out = reinterpret_cast<PacketLine*>(view.arena + port + port_layout_.packets_at);
+  } else {
+    end.slots_out = reinterpret_cast<std::byte*>(end.data_out) + BlockLayout::page(layout_.slots * sizeof(DataLine));
+    end.port = port;
+  }
+  end.credit_seen = first_transfer_;
+  return true;
+}
+
+Status Channels::open_receive(int channel, int peer, bool slotted) {
+  HOCKET_ASSIGN(HostEnd* const opened, make_end(channel, peer));
+  HostEnd& end = *opened;
+  if (end.receives && (end.slots_committed || !slotted)) return {};
+  if (!end.receives) {
+    PeerView& view = this->peer(peer);
+    HOCKET_TRY(commit_lines(layout_.data(channel, peer), layout_.slots * sizeof(DataLine)));
+    end.data_in = reinterpret_cast<DataLine*>(block_ + layout_.data(channel, peer));
+    HOCKET_ASSIGN(const std::uint64_t port, arena_.reserve(port_layout_.bytes, 4096));
+    ports_.push_back(port);
+    end.slots_in = arena_.base() + port + port_layout_.slots_at;
+    end.packets_in = reinterpret_cast<PacketLine*>(arena_.base() + port + port_layout_.packets_at);
+    if (view.block != nullptr) {
+      end.credit_out = reinterpret_cast<CreditLine*>(view.block + layout_.credit(channel, rank_));
+      end.grants_out = reinterpret_cast<GrantLine*>(view.block + layout_.grant(channel, rank_));
+      end.board_in = view.block + layout_.board(0);
+    }
+  }
+  if (slotted && !end.slots_committed) {
+    HOCKET_TRY(arena_.commit(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(end.packets_in) - arena_.base()),
+                             port_layout_.bytes));
+    end.slots_committed = true;
+  }
+  if (end.receives) return {};
+  end.receives = true;
+  // The news, when all is there.
+  PeerView& view = this->peer(peer);
+  if (end.credit_out != nullptr) {
+    end.credit_out->port.exchange(ports_.back(), std::memory_order_seq_cst);  // release; pairs with bind()
+    ring(*view.header, *view.doorbell);
+    return {};
+  }
+  CreditLine line{};
+  line.port.store(ports_.back(), std::memory_order_relaxed);
+  line.count.store(first_transfer_, std::memory_order_relaxed);
+  const std::uint64_t bell = view.block_offset + offsetof(BlockHeader, doorbell);
+  while (!view.proxy->signal(credit_key(view.block_offset, channel, rank_), &line, sizeof line,
+                             view.block_offset + layout_.credit(channel, rank_), bell)) {
+    HOCKET_TRY(view.proxy->drive());
+    if (block().errors.load(std::memory_order_acquire) != 0)
+      return error(Code::kAborted, "the communicator ended while channel {} from rank {} was opened", channel, peer);
+  }
+  return {};
 }
 
 Status Channels::commit_board() {

@@ -111,28 +111,37 @@ HOCKET_HD inline PlanView moved(const PlanView& plan, const std::byte* from, con
   return at;
 }
 
+/// Devices have the slots of all ends behind the block, one port each in the order of the ends.
+constexpr std::uint64_t device_port(const BlockLayout& layout, int id, int peer) {
+  return layout.bytes + layout.end_index(id, peer) * PortLayout(layout).bytes;
+}
+constexpr std::uint64_t device_block_bytes(const BlockLayout& layout) {
+  return layout.bytes + kChannelIds * layout.size * PortLayout(layout).bytes;
+}
+
 /// All channel ends of a rank, in the order that DeviceCall::channels has. `blocks` and `arenas` have one entry a rank,
-/// as the device of `rank` sees them; blocks are laid out alike and zero but for `first_transfer`, which only tests of
-/// wrap-around set: credit lines then hold it too.
+/// as the device of `rank` sees them; blocks have device_block_bytes() each, are laid out alike and zero but for
+/// `first_transfer`, which only tests of wrap-around set: credit lines then hold it too.
 inline std::vector<DeviceChannel> device_channels(const BlockLayout& layout, int rank,
                                                   std::span<std::byte* const> blocks,
                                                   std::span<std::byte* const> arenas,
                                                   std::uint64_t first_transfer = 0) {
   std::vector<DeviceChannel> ends(kChannelIds * blocks.size());
   std::byte* const mine = blocks[static_cast<std::size_t>(rank)];
+  const PortLayout port(layout);
   for (int id = 0; id < kChannelIds; ++id) {
     for (int peer = 0; peer < static_cast<int>(blocks.size()); ++peer) {
       DeviceChannel& end = ends[layout.end_index(id, peer)];
       std::byte* const theirs = blocks[static_cast<std::size_t>(peer)];
       end.sent = end.received = end.credit_seen = first_transfer;
       end.data_out = theirs + layout.data(id, rank);
-      end.slots_out = theirs + layout.slot(id, rank);
-      end.packets_out = reinterpret_cast<std::uint64_t*>(theirs + layout.packets(id, rank));
+      end.slots_out = theirs + device_port(layout, id, rank) + port.slots_at;
+      end.packets_out = reinterpret_cast<std::uint64_t*>(theirs + device_port(layout, id, rank) + port.packets_at);
       end.credit_in = mine + layout.credit(id, peer);
       end.grants_in = mine + layout.grant(id, peer);
       end.data_in = mine + layout.data(id, peer);
-      end.slots_in = mine + layout.slot(id, peer);
-      end.packets_in = reinterpret_cast<std::uint64_t*>(mine + layout.packets(id, peer));
+      end.slots_in = mine + device_port(layout, id, peer) + port.slots_at;
+      end.packets_in = reinterpret_cast<std::uint64_t*>(mine + device_port(layout, id, peer) + port.packets_at);
       end.credit_out = theirs + layout.credit(id, rank);
       end.grants_out = theirs + layout.grant(id, rank);
       end.board_in = theirs + layout.board(0);

@@ -20,12 +20,9 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
 }
 
 Progress Executor::drive_proxies() {
-  for (ProxyQueue* proxy : channels_.proxies()) {
+  for (const auto& [proxy, peer] : channels_.proxies()) {
     if (proxy->idle()) continue;
     if (Status status = proxy->drive(); !status.ok()) {
-      int peer = -1;
-      for (PeerView& view : channels_.peers())
-        if (view.proxy.get() == proxy) peer = static_cast<int>(&view - channels_.peers().data());
       policy_.set_fault({LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)});
       return Progress::kFailed;
     }
@@ -37,15 +34,15 @@ Progress Executor::turn() {
   const std::uint64_t before = policy_.events();
   const std::size_t unfinished_before = unfinished_, drained_before = drained_;
   moved_ = false;
-  const std::span<ProxyQueue* const> proxies = channels_.proxies();
+  const std::span<const Channels::Proxied> proxies = channels_.proxies();
   std::uint32_t budget = kMovesPerTurn;
   if (!proxies.empty()) [[unlikely]] {
     if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
     // One Move posts at most one put a peer, and few signals follow it: with this room no post can fail.
     constexpr std::uint64_t kRoom = 64;
     budget = 4;
-    for (ProxyQueue* proxy : proxies)
-      if (!proxy->has_room(kRoom)) return Progress::kWaiting;
+    for (const Channels::Proxied& proxied : proxies)
+      if (!proxied.queue->has_room(kRoom)) return Progress::kWaiting;
   }
   if (unfinished_ != 0) {
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
@@ -66,7 +63,7 @@ Progress Executor::turn() {
         return Progress::kDone;
       if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
       bool idle = true;
-      for (ProxyQueue* proxy : proxies) idle &= proxy->idle();
+      for (const Channels::Proxied& proxied : proxies) idle &= proxied.queue->idle();
       if (idle) return Progress::kDone;
     } else if (policy_.failed()) {
       return Progress::kFailed;
@@ -77,8 +74,8 @@ Progress Executor::turn() {
 }
 
 bool Executor::driving() const {
-  for (const ProxyQueue* proxy : channels_.proxies())
-    if (!proxy->idle()) return true;
+  for (const Channels::Proxied& proxied : channels_.proxies())
+    if (!proxied.queue->idle()) return true;
   return false;
 }
 

@@ -104,10 +104,10 @@ void HostLane::flush_credits() {
 }
 
 bool HostLane::drained() {
-  for (ProxyQueue* proxy : channels_.proxies()) {
+  for (const auto& [proxy, peer] : channels_.proxies()) {
     if (proxy->puts_read()) continue;
     if (Status status = proxy->drive(); !status.ok()) {
-      fault_ = {LaneFault::Kind::kPeerLost, 0, -1, 0, std::move(status)};
+      fault_ = {LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)};
       return false;
     }
     if (!proxy->puts_read()) return false;

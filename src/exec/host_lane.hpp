@@ -96,6 +96,8 @@ class HostLane {
     HostEnd& end = at(channel, peer);
     const auto in_flight = [&] { return static_cast<std::int64_t>(end.sent - end.credit_seen); };
     if (in_flight() > bound) {
+      if (end.slots_out == nullptr && !channels_.bind(call_->channel_base + channel, peer)) [[unlikely]]
+        return false;
       // acquire (seq_cst for the doorbell): pairs with publish() in signal_credit
       end.credit_seen = end.credit_in->count.load(std::memory_order_seq_cst);
       if (in_flight() > bound) return false;
@@ -233,8 +235,7 @@ inline void HostLane::place(const SpanAt& span, Place* p) {
       const PeerView& peer = channels_.peer(span.peer);
       if (peer.block == nullptr) [[unlikely]] {
         p->posted_to = span.peer;
-        p->remote = peer.block_offset + layout.slot(call_->channel_base + span.channel, channels_.rank()) +
-                    slot * layout.slot_bytes + bytes;
+        p->remote = end.port + channels_.port_layout().slots_at + slot * layout.slot_bytes + bytes;
         p->landing = p->remote - bytes;
         p->key = data_key(peer.block_offset, call_->channel_base + span.channel, channels_.rank());
       }

@@ -11,9 +11,9 @@
 
 namespace hocket::topo {
 
-Place place_of(const Graph& graph, std::string_view host_id, std::uint64_t process, const CpuSet& allowed) {
+Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process, const CpuSet& allowed) {
   Place place;
-  place.host = {hash_bytes(host_id, 0), hash_bytes(host_id, 0x9e3779b97f4a7c15u)};
+  place.host = host;
   place.process = process;
   place.package = graph.containing(NodeKind::kPackage, allowed);
   place.numa = graph.containing(NodeKind::kNuma, allowed);

@@ -17,7 +17,7 @@ namespace hocket::topo {
 
 /// Where one rank runs. Plain bytes, for the all-gather of start-up.
 struct Place {
-  std::array<std::uint64_t, 2> host{};  ///< 128-bit hash of the host id
+  std::array<std::uint64_t, 2> host{};  ///< hash_of_host() of its id
   std::uint64_t process = 0;            ///< a number that the process drew at random; ranks that are threads share it
   // Graph node indices of the host's Graph; -1 where the rank may run in more than one, or where it is unknown.
   std::int32_t package = -1;
@@ -31,7 +31,7 @@ static_assert(sizeof(Place) == 40);
 
 /// A rank's place from its host's Graph and its own affinity mask. The CPU it runs on at the moment plays no part: the
 /// scheduler may move it, and the same job has to reach the same conclusions in every run. Pure.
-Place place_of(const Graph& graph, std::string_view host_id, std::uint64_t process, const CpuSet& allowed);
+Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process, const CpuSet& allowed);
 
 /// Groups of ranks. Groups are numbered by their lowest rank, over all hosts; -1 is "can't be told".
 struct Domains {

@@ -4,6 +4,7 @@
 // Not cryptographic: it finds differing topologies and damaged bytes, not forged ones.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -22,6 +23,11 @@ inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) 
   h *= 0xc4ceb9fe1a85ec53u;
   h ^= h >> 33;
   return h;
+}
+
+/// 128 bits that stand for a host's id wherever ranks compare hosts.
+inline std::array<std::uint64_t, 2> hash_of_host(std::string_view host_id) {
+  return {hash_bytes(host_id, 0), hash_bytes(host_id, 0x9e3779b97f4a7c15u)};
 }
 
 }  // namespace hocket::topo

@@ -108,8 +108,8 @@ struct ShmMessage {
   std::int32_t pid;
   std::uint32_t failed;  ///< a Code; 0 if all is well so far
   std::uint32_t unused;
-  std::array<char, 64> host_name;
-  std::array<char, 280> reason;
+  std::array<char, 32> host_name;
+  std::array<char, 312> reason;
 };
 inline constexpr std::uint64_t kShmMagic = 0x686f636b73686d31;  // "hockshm1"
 inline constexpr std::uint32_t kShmVersion = 1;

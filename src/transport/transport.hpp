@@ -30,22 +30,22 @@ struct ProcessToken {
   friend auto operator<=>(const ProcessToken&, const ProcessToken&) = default;
 };
 
-/// How a process is reached; travels between ranks as plain bytes. Checked (terminated strings, sizes) by who receives
-/// it.
+/// How a process is reached; travels between ranks as plain bytes, so it is short: worlds of a hundred thousand ranks
+/// hold one for each. Checked (check_address) by who receives it.
 struct ProcessAddress {
-  std::uint64_t magic = 0;  ///< kAddressMagic
-  ProcessToken token;
-  std::uint64_t arena_bytes = 0;
-  std::int32_t pid = 0;
+  std::uint32_t magic = 0;  ///< kAddressMagic
   std::uint32_t uid = 0;
-  std::uint64_t pid_start_ticks = 0;    ///< names the process for good, together with pid
-  std::array<char, 64> host_id{};       ///< boot id or HOCKET_HOST_ID
-  std::array<char, 64> host_name{};     ///< for messages only, never for decisions
-  std::array<char, 64> socket_name{};   ///< abstract Unix socket of the engine's control thread
-  std::array<char, 108> socket_path{};  ///< the same in the file system, for other network namespaces
+  ProcessToken token;
+  std::array<std::uint64_t, 2> host{};   ///< 128-bit hash of the boot id or HOCKET_HOST_ID
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t pid_start_ticks = 0;     ///< names the process for good, together with pid
+  std::uint64_t socket_directory = 0;    ///< names the directory of its socket file, 0: it has none (core/control.cpp)
+  std::int32_t pid = 0;
+  std::uint32_t network_namespace = 0;   ///< processes in the same one meet at an abstract socket
+  std::array<char, 32> host_name{};      ///< for messages only, never for decisions
   NetworkAddresses network;  ///< where transports between hosts connect to, and what they have to know for it
 };
-inline constexpr std::uint64_t kAddressMagic = 0x686f636b65743031;  // "hocket01"
+inline constexpr std::uint32_t kAddressMagic = 0x686f6b32;  // "hok2"
 
 /// Names one direction of one channel between two processes; both derive the same number (exec/channel_key.hpp). What
 /// is posted under one key keeps its order, what is posted under different keys need not.

@@ -14,6 +14,7 @@
 
 #include "base/os/memfd.hpp"
 #include "base/os/socket.hpp"
+#include "core/control.hpp"
 #include "core/engine.hpp"
 #include "support/processes.hpp"
 #include "transport/shm.hpp"
@@ -196,14 +197,13 @@ TEST(Connection, AnAddressFromOutsideIsChecked) {
     return a->connect(address, {}, within(1s), nullptr).status();
   };
   EXPECT_EQ(outcome([](auto& x) { x.magic = 1; }).code(), Code::kInvalidArgument);
-  EXPECT_EQ(outcome([](auto& x) { x.socket_name.fill('x'); }).code(), Code::kInvalidArgument);
-  EXPECT_EQ(outcome([](auto& x) { x.host_id.fill('x'); }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(outcome([](auto& x) { x.host_name.fill('x'); }).code(), Code::kInvalidArgument);
   EXPECT_EQ(outcome([](auto& x) { x.arena_bytes = 100; }).code(), Code::kInvalidArgument);
-  const Status other_host = outcome([](auto& x) { x.host_id[0] = '!'; });
+  const Status other_host = outcome([](auto& x) { x.host[0] ^= 1; });
   EXPECT_EQ(other_host.code(), Code::kUnsupported);
   EXPECT_NE(other_host.text().find("another host"), std::string_view::npos) << other_host.to_string();
   EXPECT_EQ(outcome([](auto& x) { x.uid += 1; }).code(), Code::kUnsupported);
-  EXPECT_EQ(outcome([](auto& x) { x.socket_name[8] ^= 1; }).code(), Code::kPeerLost) << "nobody listens there";
+  EXPECT_EQ(outcome([](auto& x) { x.token.low ^= 1; }).code(), Code::kPeerLost) << "nobody listens there";
 }
 
 TEST(Connection, AListOfTransportsIsObeyed) {
@@ -248,7 +248,7 @@ TEST(Connection, AnIdleControlThreadDoesNotRun) {
 // ---- Strangers at the socket ----
 
 os::UnixSocket visit(EngineCore& engine) {
-  return os::UnixSocket::connect(os::UnixAddress::abstract(engine.address().socket_name.data()),
+  return os::UnixSocket::connect(os::UnixAddress::abstract(abstract_socket_of(engine.address())),
                                  os::UnixSocket::IfAbsent::kFail, patient())
       .value();
 }

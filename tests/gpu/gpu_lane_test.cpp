@@ -65,7 +65,7 @@ class World {
     *errors_ = 0;
     std::vector<std::byte*> blocks, arenas;
     for (int r = 0; r < size; ++r) {
-      blocks_.push_back(std::make_unique<DeviceBuffer>(layout_.bytes));
+      blocks_.push_back(std::make_unique<DeviceBuffer>(device_block_bytes(layout_)));
       arenas_.push_back(std::make_unique<DeviceBuffer>(kArenaBytes));
       blocks.push_back(blocks_.back()->at());
       arenas.push_back(arenas_.back()->at());

@@ -82,7 +82,7 @@ class World {
       : layout(static_cast<std::uint64_t>(size), static_cast<std::uint64_t>(slots), slot_bytes, 1), size_(size) {
     std::vector<std::byte*> blocks, arenas;
     for (int r = 0; r < size; ++r) {
-      blocks_.push_back(zeroed(layout.bytes));
+      blocks_.push_back(zeroed(device_block_bytes(layout)));
       arenas_.push_back(zeroed(kArenaBytes));
       blocks.push_back(blocks_.back().get());
       arenas.push_back(arenas_.back().get());
@@ -355,7 +355,7 @@ TEST(DeviceLane, PacketFlagsOfBeforeAWrapAreWiped) {
     // What transfers of 2^32 ago could have left: the very flags that come after the wrap.
     for (int r = 0; r < 2; ++r)
       for (std::uint64_t q = wrap; q < wrap + kSlots; ++q) {
-        auto* words = reinterpret_cast<std::uint64_t*>(ranks.block(r) + ranks.layout.packets(0, 1 - r)) +
+        auto* words = reinterpret_cast<std::uint64_t*>(ranks.block(r) + device_port(ranks.layout, 0, 1 - r)) +
                       q % kSlots * kDevicePacketWords;
         for (std::uint64_t w = 0; w < kDevicePacketWords; ++w)
           words[w] = static_cast<std::uint64_t>(packet_flag(q)) << 32 | 0xdead;
@@ -372,7 +372,7 @@ TEST(DeviceLane, PacketFlagsOfBeforeAWrapAreWiped) {
       if (call != static_cast<int>(kSlots) - 1) continue;
       // Host memory is too well ordered to be misled by what was planted, so look: it is gone.
       for (int r = 0; r < 2; ++r) {
-        const auto* words = reinterpret_cast<const std::uint64_t*>(ranks.block(r) + ranks.layout.packets(0, 1 - r));
+        const auto* words = reinterpret_cast<const std::uint64_t*>(ranks.block(r) + device_port(ranks.layout, 0, 1 - r));
         for (std::uint64_t w = 0; w < kSlots * kDevicePacketWords; ++w) ASSERT_EQ(words[w], 0u) << "word " << w;
       }
     }

@@ -4,6 +4,7 @@
 
 #include "topo/cost.hpp"
 #include "topo/domains.hpp"
+#include "topo/hash.hpp"
 #include "topo/hwloc_reader.hpp"
 
 namespace hocket::topo {
@@ -16,7 +17,7 @@ const Graph& two_sockets() {
 }
 
 Place at(std::string_view host, std::uint64_t process, int first, int last) {
-  return place_of(two_sockets(), host, process, CpuSet::range(first, last));
+  return place_of(two_sockets(), hash_of_host(host), process, CpuSet::range(first, last));
 }
 
 TEST(Domains, SharedPartsAreToldOnlyIfTheMaskLiesWithinOne) {
@@ -72,7 +73,7 @@ TEST(Domains, EqualPlacesGiveEqualValues) {
 
 TEST(Domains, NoRanksAndUnknownMachines) {
   EXPECT_EQ(domains_of({}).ranks(), 0);
-  const Place nowhere = place_of(Graph(), "a", 1, CpuSet::range(0, 0));
+  const Place nowhere = place_of(Graph(), hash_of_host("a"), 1, CpuSet::range(0, 0));
   const Domains d = domains_of(std::vector<Place>{nowhere, nowhere});
   EXPECT_TRUE(d.same_host(0, 1));
   EXPECT_FALSE(d.same_l3(0, 1));
