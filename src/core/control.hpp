@@ -96,7 +96,8 @@ class ControlThread {
                                                      bool alone);
   Result<std::shared_ptr<ShmEndpoint>> await_connection(const ProcessAddress& peer, const os::WaitLimits& limits);
   Result<std::shared_ptr<ShmEndpoint>> install(const ProcessToken& peer, std::string name, os::UnixSocket socket,
-                                               std::shared_ptr<const os::PidFd> process, os::Mapping mapping, bool initiated);
+                                               std::shared_ptr<const os::PidFd> process, os::Mapping mapping,
+                                               bool initiated);
   Status open_path_listener();
   void close_path_listener();
 

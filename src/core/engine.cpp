@@ -183,8 +183,8 @@ struct EngineCore::Connection {
 };
 
 Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer, const AllowList& allowed,
-                                                      const os::WaitLimits& limits,
-                                                      std::vector<TransportTrial>* trials, bool alone) {
+                                                      const os::WaitLimits& limits, std::vector<TransportTrial>* trials,
+                                                      bool alone) {
   if (forked()) {
     return error(Code::kUnsupported, "this is a forked child: it cannot use the engine of its parent, process {}",
                  address_.pid);

@@ -2,8 +2,8 @@
 // core/membership.cpp: how ranks become a communicator.
 //
 // Three all-gathers, by whatever exchange the caller has: members (who I am, what I was told to use), outcomes (whom I
-// reach), places (where I run); one more where something is wrong. After each, every rank looks at all entries in the same order and so comes to the same
-// conclusion: an error on one rank is the error of all.
+// reach), places (where I run); one more where something is wrong. After each, every rank looks at all entries in the
+// same order and so comes to the same conclusion: an error on one rank is the error of all.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@ constexpr std::uint16_t kMemberVersion = 2;
 
 struct Outcome {
   std::uint32_t code = 0;
-  std::uint32_t direct = 0;        ///< the memory of all whom I reached can be loaded and stored
-  std::uint64_t cache_bytes = 0;   ///< leaders: the host's last-level cache
-  double hop_seconds = 0;          ///< leaders: cost of a message between two ranks of the host, from its graph
+  std::uint32_t direct = 0;       ///< the memory of all whom I reached can be loaded and stored
+  std::uint64_t cache_bytes = 0;  ///< leaders: the host's last-level cache
+  double hop_seconds = 0;         ///< leaders: cost of a message between two ranks of the host, from its graph
   double bytes_per_second = 0;
   std::uint64_t graph_offset = 0;  ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
@@ -139,8 +139,7 @@ Status check_members(const std::vector<Member>& members, Rank rank, bool* words)
     if (m.size != static_cast<std::int32_t>(members.size()))
       return error(Code::kMismatch, "rank {} on {} wants a communicator of {} ranks, rank {} one of {}", r, host,
                    m.size, rank, members.size());
-    if (m.code == 0 && m.address.magic != kAddressMagic)
-      return error(Code::kMismatch, "rank {} sent a bad address", r);
+    if (m.code == 0 && m.address.magic != kAddressMagic) return error(Code::kMismatch, "rank {} sent a bad address", r);
     *words |= m.code != 0 || m.settings_digest != members[0].settings_digest;
   }
   return {};
@@ -195,8 +194,7 @@ struct HostLoad {
     double usable = 0;
     std::vector<const Member*> sets;
     for (const auto& [hash, member] : masks) sets.push_back(member);
-    std::sort(sets.begin(), sets.end(),
-              [](const Member* a, const Member* b) { return a->cpu_first < b->cpu_first; });
+    std::sort(sets.begin(), sets.end(), [](const Member* a, const Member* b) { return a->cpu_first < b->cpu_first; });
     for (std::size_t i = 0; i < sets.size();) {
       int last = -1;
       double most = 0;
@@ -298,8 +296,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     mine.code = static_cast<std::uint32_t>(status.code());
     put_text(my_words.text, status.text());
   } else {
-    state->channels =
-        std::make_unique<Channels>(arena, state->block_offset, layout, args.rank, args.first_transfer);
+    state->channels = std::make_unique<Channels>(arena, state->block_offset, layout, args.rank, args.first_transfer);
     BlockHeader& header = state->block();
     header.bytes = layout.bytes;
     header.rank = args.rank;
@@ -435,8 +432,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   if (!graph) {
     const PeerView& view = state->channels->peer(leader);
     const std::uint64_t arena_bytes = members[static_cast<std::size_t>(leader)].address.arena_bytes;
-    if (graph_bytes != 0 && view.arena != nullptr && graph_at <= arena_bytes &&
-        graph_bytes <= arena_bytes - graph_at) {
+    if (graph_bytes != 0 && view.arena != nullptr && graph_at <= arena_bytes && graph_bytes <= arena_bytes - graph_at) {
       const auto* bytes = reinterpret_cast<const char*>(view.arena + graph_at);
       if (auto parsed = topo::Graph::from_bytes(std::string(bytes, graph_bytes)); parsed.ok()) {
         graph = std::make_shared<const topo::Graph>(std::move(*parsed));

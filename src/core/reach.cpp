@@ -17,8 +17,8 @@ Status CommunicatorState::reach(Rank peer, const os::WaitLimits& limits, bool al
   }
   auto endpoint = engine->connect(member.address, allowed, limits, &trials[peer], alone);
   if (!endpoint.ok())
-    return Status(endpoint.status().code(), format("rank {} cannot reach {}: {}", rank, name_of(peer),
-                                                   endpoint.status().text()));
+    return Status(endpoint.status().code(),
+                  format("rank {} cannot reach {}: {}", rank, name_of(peer), endpoint.status().text()));
   const std::uint64_t offset = member.block_offset();
   if (offset == 0 || offset > member.address.arena_bytes || member.address.arena_bytes - offset < layout.bytes)
     return error(Code::kMismatch, "{} sent a block outside of its memory", name_of(peer));

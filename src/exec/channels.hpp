@@ -50,10 +50,10 @@ struct HostEnd {
   std::uint64_t port = 0;             ///< of the peer's slots in its arena, where only puts reach
   // peer -> me
   std::uint64_t received = 0;
-  std::uint64_t credited = 0;   ///< the newest credit that was published
-  bool owes = false;            ///< is on its lane policy's list of credits put off
-  bool sends = false;           ///< opened for me -> peer
-  bool receives = false;        ///< opened for peer -> me
+  std::uint64_t credited = 0;  ///< the newest credit that was published
+  bool owes = false;           ///< is on its lane policy's list of credits put off
+  bool sends = false;          ///< opened for me -> peer
+  bool receives = false;       ///< opened for peer -> me
   bool slots_committed = false;
   DataLine* data_in = nullptr;  ///< S of mine
   std::byte* slots_in = nullptr;

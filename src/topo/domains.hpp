@@ -31,7 +31,8 @@ static_assert(sizeof(Place) == 40);
 
 /// A rank's place from its host's Graph and its own affinity mask. The CPU it runs on at the moment plays no part: the
 /// scheduler may move it, and the same job has to reach the same conclusions in every run. Pure.
-Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process, const CpuSet& allowed);
+Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process,
+               const CpuSet& allowed);
 
 /// Groups of ranks. Groups are numbered by their lowest rank, over all hosts; -1 is "can't be told".
 struct Domains {
