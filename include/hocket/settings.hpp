@@ -90,6 +90,15 @@ struct Settings {
   /// the survivors. Default: 0, shrink then refuses where it matters.
   bool fence_excluded = false;
 
+  /// HOCKET_TRACE, file: where each process writes its calls, and its waits of more than 10 us in them, as a trace for
+  /// Perfetto (ui.perfetto.dev) or chrome://tracing. "{rank}" in the name becomes the rank; without it "t.json" is
+  /// t.0.json for rank 0. Default: empty, no trace.
+  std::string trace;
+
+  /// HOCKET_METRICS, file: where each process writes, every 5 seconds, counts, bytes and bandwidths of its calls as
+  /// text for Prometheus (node_exporter's textfile collector). Named as HOCKET_TRACE's. Default: empty, none.
+  std::string metrics;
+
   /// The settings that the environment asks for, the defaults where it says nothing. A variable that is set to nothing
   /// counts as not set.
   ///

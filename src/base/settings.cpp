@@ -103,6 +103,15 @@ bool parse_names(std::string_view text, std::string& out) {
   return printable;
 }
 
+constexpr std::string_view kFile = "the name of a file, of up to 4000 bytes";
+
+bool parse_file(std::string_view text, std::string& out) {
+  const bool possible =
+      text.size() <= 4000 && std::none_of(text.begin(), text.end(), [](char c) { return c == '\0' || c == '\n'; });
+  if (possible) out = text;
+  return possible;
+}
+
 // Adding a setting: a field with its comment in hocket/settings.hpp, and a row here.
 constexpr Variable kVariables[] = {
     {"HOCKET_ALGO", "algo", true, kNames, [](std::string_view text, Settings& s) { return parse_names(text, s.algo); },
@@ -183,6 +192,12 @@ constexpr Variable kVariables[] = {
        return true;
      },
      [](const Settings& s) { return std::string(s.fence_excluded ? "1" : "0"); }},
+    {"HOCKET_TRACE", "trace", false, kFile,
+     [](std::string_view text, Settings& s) { return parse_file(text, s.trace); },
+     [](const Settings& s) { return s.trace; }},
+    {"HOCKET_METRICS", "metrics", false, kFile,
+     [](std::string_view text, Settings& s) { return parse_file(text, s.metrics); },
+     [](const Settings& s) { return s.metrics; }},
 };
 
 // Variables that other parts of hocket read: who starts ranks, and the topology.

@@ -98,6 +98,10 @@ bool read_record(const CallRecord* ring, std::uint64_t records, std::uint64_t nu
   for (int i = 0; i < 2; ++i) call->operator_name[i] = r.operator_name[i].load(std::memory_order_relaxed);
   // Still the same record: the loads above must not sink below this one.
   if (r.number.load(std::memory_order_acquire) != number + 1) return false;
+  return unpack(what, root_tile, call);
+}
+
+bool unpack(std::uint64_t what, std::uint64_t root_tile, RecordedCall* call) {
   const auto field = [what](int i) { return static_cast<std::uint8_t>(what >> (8 * i)); };
   if (field(0) >= kCollectiveCount || field(1) >= kDataTypeCount || field(2) >= kReduceOpCount || field(3) > 2 ||
       field(4) >= algorithms().size() || field(5) >= kProtocolCount)

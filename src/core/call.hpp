@@ -74,6 +74,8 @@ void write_operator(std::uint64_t (&to)[2], std::string_view name);
 
 std::uint64_t pack_what(const CallKey& key, const Choice& choice);
 std::uint64_t pack_root_tile(const CallKey& key, const Choice& choice);
+/// What pack_what and pack_root_tile packed, without number, hash and count. False if it is not possible.
+bool unpack(std::uint64_t what, std::uint64_t root_tile, RecordedCall* call);
 /// Call `number` of a ring of records; false if it is not there (not entered, overwritten, or torn).
 bool read_record(const CallRecord* ring, std::uint64_t records, std::uint64_t number, RecordedCall* call);
 void write_record(CallRecord* ring, std::uint64_t records, std::uint64_t number, const ReadyCall& call);

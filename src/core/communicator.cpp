@@ -235,6 +235,7 @@ Status Communicator::finalize() {
   const std::uint64_t ticket = s.turnstile.take();
   s.turnstile.wait(ticket);
   if (s.turnstile.leave(ticket)) s.engine->progress().wake();
+  if (s.observer) s.observer->write();
   return async_error();
 }
 
@@ -251,6 +252,7 @@ CommunicatorState::~CommunicatorState() {
     (void)channels.release();
     return;
   }
+  if (observer) observer->close();
   if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
   Arena& arena = engine->arena();
   if (!made) {

@@ -124,6 +124,7 @@ struct CommunicatorState {
   std::vector<std::unique_ptr<ReadyCall>> ready;  ///< direct mapped by key
   std::map<std::uint64_t, std::unique_ptr<ReadyPlan>> plans;
   std::vector<std::byte> work;
+  std::shared_ptr<Observer> observer;  ///< HOCKET_TRACE, HOCKET_METRICS; else null
 
   // Symmetric memory: offset in the arena -> bytes. Changed under the turn, read under it.
   std::map<std::uint64_t, std::uint64_t> symmetric;
@@ -175,6 +176,8 @@ struct CommunicatorState {
   /// `reduction` must live as long as the call runs.
   void begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction);
   Status end(ReadyCall& call, Progress progress);
+  /// The number of the call that runs, among those of its kind.
+  std::uint64_t number_of(const ReadyCall& call) const;
 
   // failure.cpp
   /// Ends the communicator here and tells every rank that can be told. The first one counts. Any thread.

@@ -106,6 +106,8 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
                 ControlThread::create(address, *engine->arena_, engine->options_.refuse_shm,
                                       [e = engine.get()](const ProcessToken& ended) { e->graveyard_.on_loss(ended); }));
   engine->control_->subscribe([e = engine.get()](const ProcessToken& lost, const Status&) { e->forget(lost); });
+  engine->observation_ = std::make_unique<Observation>(process_name(address.pid, text_of(address.host_name)),
+                                                       std::string(text_of(address.host_name)), address.pid);
   engine->progress_ = ProgressThread::create(engine->arena_->header());
   HOCKET_LOG(LogLevel::kDebug, "process {} on host {} has an engine at {}", address.pid, text_of(address.host_name),
              abstract_socket_of(address));

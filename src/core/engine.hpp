@@ -16,6 +16,7 @@
 #include "base/os/process.hpp"
 #include "base/settings.hpp"
 #include "core/graveyard.hpp"
+#include "core/observe.hpp"
 #include "hocket/engine.hpp"
 #include "topo/graph.hpp"
 #include "transport/arena.hpp"
@@ -58,6 +59,7 @@ class EngineCore final : public Engine {
   const ProcessAddress& address() const noexcept { return address_; }
   Graveyard& graveyard() noexcept { return graveyard_; }
   ProgressThread& progress() const noexcept { return *progress_; }
+  Observation& observation() const noexcept { return *observation_; }
   bool forked() const noexcept { return fork_mark_.forked(); }
 
   /// The machine as hwloc sees it, loaded on first use.
@@ -93,6 +95,7 @@ class EngineCore final : public Engine {
   os::ForkMark fork_mark_;
   std::unique_ptr<Arena> arena_;
   Graveyard graveyard_;
+  std::unique_ptr<Observation> observation_;
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<ProgressThread> progress_;
 

@@ -26,6 +26,40 @@ namespace {
 constexpr std::uint32_t kMemberMagic = 0x686f6b6d;  // "hokm"
 constexpr std::uint16_t kMemberVersion = 2;
 
+/// When a rank made this exchange and had ended the one before, on its clock.
+struct ExchangeTimes {
+  std::int64_t began_ns = 0;
+  std::int64_t ended_before_ns = 0;
+};
+
+/// What exchanges that follow each other tell of rank 0's clock.
+class ExchangeClock {
+ public:
+  ExchangeTimes begin() {
+    began_before_ns_ = mine_.began_ns;
+    mine_.began_ns = os::now_ns();
+    return mine_;
+  }
+  /// With what rank 0 sent in it, if that had its times.
+  void end(const ExchangeTimes* theirs) {
+    mine_.ended_before_ns = os::now_ns();
+    if (theirs == nullptr) return;
+    bounds_.they_began(theirs->began_ns, mine_.ended_before_ns);
+    bounds_.they_ended(theirs->ended_before_ns, began_before_ns_);
+  }
+  const ClockBounds& bounds() const { return bounds_; }
+
+ private:
+  ExchangeTimes mine_;
+  std::int64_t began_before_ns_ = 0;
+  ClockBounds bounds_;
+};
+
+struct PlaceCard {
+  topo::Place place;
+  ExchangeTimes times;
+};
+
 struct Outcome {
   std::uint32_t code = 0;
   std::uint32_t direct = 0;       ///< the memory of all whom I reached can be loaded and stored
@@ -34,6 +68,7 @@ struct Outcome {
   double bytes_per_second = 0;
   std::uint64_t graph_offset = 0;  ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
+  ExchangeTimes times;
 };
 
 /// What an error needs. Exchanged only when some rank has one: every rank sees from the round before whether that is
@@ -270,6 +305,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       state->world.protocols = *p;
     }
   }
+  if (status.ok()) {
+    auto observer = engine.observation().observe(args.settings, args.rank, args.size);
+    status = observer.status();
+    if (observer.ok()) state->observer = *observer;
+  }
   Arena& arena = engine.arena();
   if (status.ok()) {
     auto offset = arena.reserve(layout.bytes, 4096);
@@ -314,7 +354,10 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
 
   std::vector<Member>& members = state->members;
   members.resize(n);
+  ExchangeClock clock;
+  (void)clock.begin();
   HOCKET_TRY(exchange_all(args.exchange, mine, &members, "addresses"));
+  clock.end(nullptr);
   watch.lap("exchange of addresses");
   bool words_follow = false;
   if (Status checked = check_members(members, args.rank, &words_follow); !checked.ok())
@@ -395,7 +438,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   std::uint64_t graph_at = 0, graph_bytes = 0;
   {
     std::vector<Outcome> outcomes(n);
+    outcome.times = clock.begin();
     HOCKET_TRY(exchange_all(args.exchange, outcome, &outcomes, "outcomes"));
+    clock.end(&outcomes[0].times);
     const auto failed = std::find_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.code != 0; });
     if (failed != outcomes.end()) {
       std::vector<Words> words(n);
@@ -446,8 +491,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
                            allowed_cpus.ok() ? *allowed_cpus : topo::CpuSet());
   }
   {
+    std::vector<PlaceCard> cards(n);
+    HOCKET_TRY(exchange_all(args.exchange, PlaceCard{place, clock.begin()}, &cards, "places"));
+    clock.end(&cards[0].times);
     std::vector<topo::Place> places(n);
-    HOCKET_TRY(exchange_all(args.exchange, place, &places, "places"));
+    std::transform(cards.begin(), cards.end(), places.begin(), [](const PlaceCard& card) { return card.place; });
     state->domains = topo::domains_of(places);
   }
   watch.lap("exchange of outcomes and places");
@@ -455,6 +503,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   state->executor = std::make_unique<Executor>(*state->channels, state->fenced);
   auto& header = state->block();
   header.communicator = state->id;
+  if (state->observer) {
+    // A host has one clock.
+    const bool beside_rank_0 = members[static_cast<std::size_t>(args.rank)].host == members[0].host;
+    state->observer->identify(state->id, header.live, beside_rank_0 ? ClockBounds() : clock.bounds());
+  }
   header.magic = kBlockMagic;
   for (auto& entry : arena.header().blocks) {
     std::uint64_t free = 0;

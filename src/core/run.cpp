@@ -77,7 +77,13 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
     write_record(records(), layout.records, calls, call);
     live.entered.store(++calls, std::memory_order_release);
   }
+  if (observer) [[unlikely]]
+    observer->begin(call.key);
   executor->start(bound, call.plan->drains);
+}
+
+std::uint64_t CommunicatorState::number_of(const ReadyCall& call) const {
+  return (is_message(call) ? messages : calls) - 1;
 }
 
 Status CommunicatorState::end(ReadyCall& call, Progress progress) {
@@ -88,6 +94,8 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
              done ? CallState::kDone : CallState::kFailed);
   (message ? live.point_to_point_completed : live.completed)
       .store(message ? messages : calls, std::memory_order_release);
+  if (observer) [[unlikely]]
+    observer->end(call, (message ? messages : calls) - 1, done);
   if (done) [[likely]]
     return {};
   const LaneFault& fault = executor->fault();
@@ -121,8 +129,10 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
       if (executor->moved()) {
         waiter.reset();
         watch.moved();
+        if (observer) observer->moved(number_of(call));
         continue;
       }
+      if (observer && !observer->is_still()) observer->still(executor->waiting());
       if (const Waiter::Next next = waiter.spin(); next != Waiter::Next::kSleep) {
         if (next == Waiter::Next::kShare && shares_core(executor->waiting().peer)) ::sched_yield();
         continue;

@@ -35,8 +35,10 @@ class StreamTask final : public ProgressTask {
     if (progress != Progress::kWaiting) return finish(s.end(*ready_, progress));
     if (s.executor->moved()) {
       watch_->moved();
+      if (s.observer) s.observer->moved(s.number_of(*ready_));
       return Poll::kMoved;
     }
+    if (s.observer && !s.observer->is_still()) s.observer->still(s.executor->waiting());
     s.executor->before_sleep();
     if (s.executor->driving()) return s.check_ended() ? finish(s.end(*ready_, Progress::kFailed)) : Poll::kMoved;
     if (s.ended.load(std::memory_order_acquire) || os::now_ns() >= next_tick_) {
