@@ -237,6 +237,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--compare", options.compare, "each algorithm in turn, side by side");
   app.add_flag("--json", options.json, "print JSON and no table");
   app.add_option("--csv", options.csv, "write rows to this file, which is replaced");
+  app.add_option("--plot", options.plot,
+                 "draw bus bandwidth over size, one line for each algorithm, into this SVG file, which is replaced; "
+                 "measures as --compare does");
   std::vector<std::pair<const NotOffered*, std::string>> not_offered;
   for (const NotOffered& flag : kNotOffered) {
     app.add_option_function<std::string>(
@@ -293,6 +296,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (root < -1) return refused(format("-r {}: a root is a rank, or -1 for all in turn", root));
   options.root = root < 0 ? std::nullopt : std::optional<Rank>(root);
   options.blocking = blocking == 1;
+  if (!options.plot.empty()) {
+    if (options.collective->no_data) return refused(format("--plot: {} moves no data", options.collective->name));
+    options.compare = true;
+  }
   options.over_ranks = static_cast<OverRanks>(average);
   if (all_threads) {
     if (!options.ranks) return refused("--threads needs --ranks N (or use -t N)");

@@ -37,7 +37,8 @@ struct Options {
   bool symmetric = false;
   bool compare = false;
   bool json = false;
-  std::string csv;  ///< a file; empty: none
+  std::string csv;   ///< a file; empty: none
+  std::string plot;  ///< likewise; sets `compare`
 };
 
 /// Reads the flags; argv[0] is skipped. Prints help itself. Without a value the program is to exit with `exit_code`.

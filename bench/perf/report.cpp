@@ -3,7 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/status.hpp"
+#include "bench/perf/plot.hpp"
 
 namespace hocket::perf {
 namespace {
@@ -92,7 +95,29 @@ Result<std::unique_ptr<Report>> Report::open(const Options& options, std::string
     if (!report->csv_) return system_error(Code::kInvalidArgument, errno, "--csv {}: can't be written", options.csv);
     print(report->csv_.get(), "{}\n", csv_header());
   }
+  if (!options.plot.empty()) {
+    report->plot_.reset(std::fopen(options.plot.c_str(), "we"));
+    if (!report->plot_) return system_error(Code::kInvalidArgument, errno, "--plot {}: can't be written", options.plot);
+  }
   return report;
+}
+
+void Report::write_plot() {
+  std::vector<std::string> hosts;
+  for (const RankInfo& rank : ranks_)
+    if (std::find(hosts.begin(), hosts.end(), rank.host) == hosts.end()) hosts.emplace_back(rank.host);
+  const Row* any = all_.empty() ? nullptr : &all_.front();
+  const std::string title =
+      format("{}{} on {} rank{}", options_.collective->name,
+             any ? format(", {}{}", any->type, any->op == "none" ? "" : " " + any->op) : std::string(), ranks_.size(),
+             ranks_.size() == 1 ? "" : "s");
+  const std::string where =
+      hosts.size() == 1 ? hosts.front() : format("{} hosts, rank 0 on {}", hosts.size(), hosts.front());
+  print(plot_.get(), "{}",
+        plot_svg(title,
+                 format("{}: {}; {}; hocket {}", where, machine_text(), any ? any->transport : "nothing", version_),
+                 all_));
+  std::fflush(plot_.get());
 }
 
 void Report::head(const std::vector<RankInfo>& ranks, const std::string& description) {
@@ -186,6 +211,7 @@ void Report::compare_lines(const std::vector<Row>& rows) {
 
 void Report::foot() {
   clear_progress();
+  if (plot_) write_plot();
   double sum = 0;
   for (const Row& row : all_) sum += row.busbw;
   const double average = all_.empty() ? 0 : sum / static_cast<double>(all_.size());

@@ -43,7 +43,7 @@ std::string json_object(const Row& row);
 
 class Report {
  public:
-  /// Opens the CSV file (replaced). Errors: kInvalidArgument if that is not possible.
+  /// Opens the files (replaced). Errors: kInvalidArgument if that is not possible.
   static Result<std::unique_ptr<Report>> open(const Options& options, std::string version);
 
   void head(const std::vector<RankInfo>& ranks, const std::string& description);
@@ -66,7 +66,9 @@ class Report {
 
   const Options& options_;
   const std::string version_;
+  void write_plot();
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> csv_{nullptr, &std::fclose};
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> plot_{nullptr, &std::fclose};
   std::vector<RankInfo> ranks_;
   std::vector<Row> all_;
   std::vector<std::string> notes_;
