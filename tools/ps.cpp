@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tools/ps.cpp: `hocket ps PID`: what the ranks in a process are doing, read from outside, also when it hangs or is
-// stopped.
+// tools/ps.cpp: `hocket ps PID`: what the ranks in a process, or below a launcher, are doing, read from outside, also
+// when it hangs or is stopped.
 //
 // A process's arena is open as a memfd; its blocks hold the live state and the flight recorder of each rank
 // (src/exec/block.hpp). Nothing is asked of the process: its memory is only read. What is read may be torn or be
@@ -14,7 +14,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/os/clock.hpp"
@@ -80,24 +83,54 @@ void print_ring(const CallRecord* ring, std::uint64_t records, std::uint64_t ent
   }
 }
 
-bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
-  if (offset % 64 != 0 || offset > arena.bytes || arena.bytes - offset < sizeof(BlockHeader)) return false;
+// A block whose header was found to be sane. What it said then counts, whatever it says later.
+struct Block {
+  const std::byte* base = nullptr;
+  const BlockHeader* header = nullptr;
+  BlockLayout layout;
+  std::uint64_t calls = 0;  ///< collectives, sends and receives ended, when it was first looked at
+  std::int64_t seen_ns = 0;
+};
+
+std::uint64_t calls_ended(const LiveState& live) {
+  return live.completed.load(std::memory_order_acquire) + live.point_to_point_completed.load(std::memory_order_acquire);
+}
+
+// ", 5300 calls a second now", from a second look some time after the first.
+std::string rate_text(const Block& block) {
+  const double seconds = static_cast<double>(os::now_ns() - block.seen_ns) / 1e9;
+  const std::uint64_t ended = calls_ended(block.header->live) - block.calls;
+  if (ended == 0) return format(", none in the last {:.0f} ms", seconds * 1e3);
+  return format(", {:.0f} calls a second now", static_cast<double>(ended) / seconds);
+}
+
+std::optional<Block> find_block(const View& arena, std::uint64_t offset) {
+  if (offset % 64 != 0 || offset > arena.bytes || arena.bytes - offset < sizeof(BlockHeader)) return std::nullopt;
   const std::byte* base = arena.base + offset;
   const auto& header = *reinterpret_cast<const BlockHeader*>(base);
-  const bool sane = header.magic == kBlockMagic && header.size > 0 && header.size <= 1 << 20 && header.slots >= 2 &&
-                    header.slots <= 64 && header.slot_bytes <= 4u << 20 && header.records >= 1 &&
-                    header.records <= 1u << 20;
-  if (!sane) return false;
-  const BlockLayout layout(static_cast<std::uint64_t>(header.size), header.slots, header.slot_bytes, header.records);
-  if (layout.bytes > arena.bytes - offset) return false;
+  const std::int32_t size = header.size;
+  const std::uint64_t slots = header.slots, slot_bytes = header.slot_bytes, records = header.records;
+  const bool sane = header.magic == kBlockMagic && size > 0 && size <= 1 << 20 && slots >= 2 && slots <= 64 &&
+                    slot_bytes <= 4u << 20 && records >= 1 && records <= 1u << 20;
+  if (!sane) return std::nullopt;
+  const BlockLayout layout(static_cast<std::uint64_t>(size), slots, slot_bytes, records);
+  if (layout.bytes > arena.bytes - offset) return std::nullopt;
+  return Block{base, &header, layout, calls_ended(header.live), os::now_ns()};
+}
+
+void print_block(const Block& block, std::uint64_t last) {
+  const BlockHeader& header = *block.header;
+  const std::byte* base = block.base;
+  const BlockLayout& layout = block.layout;
+  const int size = static_cast<int>(layout.size);
   const LiveState& live = header.live;
   const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
   const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
   const std::uint64_t messages = live.point_to_point.load(std::memory_order_acquire);
-  print(stdout, "  rank {} of {}, communicator {:x}: {} calls entered, {} ended{}{}\n", header.rank, header.size,
+  print(stdout, "  rank {} of {}, communicator {:x}: {} calls entered, {} ended{}{}{}\n", header.rank, size,
         header.communicator, entered, completed, entered > completed ? ", one is running" : ", none is running",
-        waiting_text(live));
-  for (int r = 0; r < header.size; ++r) {
+        waiting_text(live), rate_text(block));
+  for (int r = 0; r < size; ++r) {
     const auto& record = *reinterpret_cast<const ErrorRecord*>(base + layout.error(r));
     if (record.published.load(std::memory_order_acquire) == 0) continue;
     print(stdout, "    ended: {} (told by rank {})\n",
@@ -111,12 +144,12 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
     print_ring(reinterpret_cast<const CallRecord*>(base + layout.point_to_point_at), layout.records, messages, last);
   }
   // The last step with each peer: what arrived from it, and what it took.
-  for (int p = 0; p < header.size; ++p) {
+  for (int p = 0; p < size; ++p) {
     std::string text;
     for (int id = 0; id < kChannelIds; ++id) {
       const auto* lines = reinterpret_cast<const DataLine*>(base + layout.data(id, p));
       std::uint64_t arrived = 0;
-      for (std::uint32_t s = 0; s < header.slots; ++s)
+      for (std::uint64_t s = 0; s < layout.slots; ++s)
         arrived = std::max(arrived, lines[s].count.load(std::memory_order_acquire));
       const std::uint64_t taken =
           reinterpret_cast<const CreditLine*>(base + layout.credit(id, p))->count.load(std::memory_order_acquire);
@@ -126,13 +159,33 @@ bool print_block(const View& arena, std::uint64_t offset, std::uint64_t last) {
     }
     if (!text.empty()) print(stdout, "    rank {}: {}\n", p, text);
   }
-  return true;
+}
+
+/// A process and what it started, those that these started, and so on; in order of pid below each parent.
+std::vector<pid_t> with_descendants(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  if (DIR* dir = ::opendir("/proc")) {
+    while (const dirent* entry = ::readdir(dir)) {
+      pid_t pid = 0;
+      const std::string_view name = entry->d_name;
+      if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr != name.data() + name.size()) continue;
+      if (const auto stat = os::process_stat(pid); stat.ok()) children.emplace(stat->parent, pid);
+    }
+    ::closedir(dir);
+  }
+  std::vector<pid_t> all = {root};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto [first, end] = children.equal_range(all[i]);
+    for (auto child = first; child != end; ++child)
+      if (std::find(all.begin(), all.end(), child->second) == all.end()) all.push_back(child->second);
+  }
+  return all;
 }
 
 int usage() {
   print(stderr,
-        "usage: hocket ps PID [--last N]\n  the ranks in process PID: what they do, wait for, and their last N calls "
-        "(8)\n");
+        "usage: hocket ps PID [--last N]\n  the ranks in process PID, and in the processes that it started: what they "
+        "do, wait for, and their last N calls (8)\n");
   return 2;
 }
 
@@ -156,22 +209,39 @@ int ps_main(int argc, char** argv) {
     }
   }
   if (pid == 0) return usage();
-  const auto arenas = arenas_of(pid);
-  if (!arenas.ok()) {
-    print(stderr, "hocket ps: {}\n", arenas.status().text());
-    return 1;
-  }
-  const auto stat = os::process_stat(pid);
-  print(stdout, "process {}{}\n", pid, stat.ok() && stat->stopped() ? ", stopped" : "");
-  int blocks = 0;
-  for (const View& arena : *arenas) {
-    const auto& header = *reinterpret_cast<const ArenaHeader*>(arena.base);
-    if (header.magic != kArenaMagic) continue;
-    for (const auto& entry : header.blocks) {
-      const std::uint64_t offset = entry.load(std::memory_order_acquire);
-      if (offset != 0 && print_block(arena, offset, last)) ++blocks;
+  struct Process {
+    pid_t pid;
+    std::vector<Block> blocks;
+  };
+  std::vector<Process> processes;
+  for (const pid_t one : with_descendants(pid)) {
+    const auto arenas = arenas_of(one);
+    if (!arenas.ok()) {
+      if (one != pid) continue;  // it has ended since
+      print(stderr, "hocket ps: {}\n", arenas.status().text());
+      return 1;
     }
+    Process process{one, {}};
+    for (const View& arena : *arenas) {
+      const auto& header = *reinterpret_cast<const ArenaHeader*>(arena.base);
+      if (header.magic != kArenaMagic) continue;
+      for (const auto& entry : header.blocks) {
+        const std::uint64_t offset = entry.load(std::memory_order_acquire);
+        if (auto block = offset != 0 ? find_block(arena, offset) : std::nullopt) process.blocks.push_back(*block);
+      }
+    }
+    if (!process.blocks.empty() || one == pid) processes.push_back(std::move(process));
   }
-  if (blocks == 0) print(stdout, "  has no communicator\n");
+  // A second look tells how fast it goes.
+  if (processes.size() > 1 || !processes.front().blocks.empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (const Process& process : processes) {
+    const auto stat = os::process_stat(process.pid);
+    print(stdout, "process {}{}{}\n", process.pid, stat.ok() && stat->stopped() ? ", stopped" : "",
+          process.pid != pid ? format(", started by {}", stat.ok() ? stat->parent : 0) : std::string());
+    if (process.blocks.empty())
+      print(stdout, "  has no communicator{}\n", processes.size() > 1 ? "; processes that it started have" : "");
+    for (const Block& block : process.blocks) print_block(block, last);
+  }
   return 0;
 }
