@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,20 @@ void run_copy(benchmark::State& state, CopyHint hint) {
   state.SetBytesProcessed(state.iterations() * state.range(0) * 2);
 }
 
+void run_scale(benchmark::State& state, DataType type) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  std::vector<std::byte> from(bytes), to(bytes);
+  const float factor = 0.5f;
+  std::uint64_t scalar = 0;
+  std::memcpy(&scalar, &factor, sizeof factor);
+  const ScaleFunction scale = scale_function(type);
+  for (auto _ : state) {
+    scale(from.data(), to.data(), bytes / size_of(type), scalar);
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0) * 2);
+}
+
 void sizes(benchmark::internal::Benchmark* benchmark) {
   for (std::int64_t bytes : {8ll, 4096ll, 64ll << 10, 1ll << 20, 64ll << 20}) benchmark->Arg(bytes);
 }
@@ -82,6 +97,11 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
   for (ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
     add(std::string(to_string(op)) + "/float32", {.op = op, .world_size = 3});
   }
+  for (DataType type : {DataType::kInt8, DataType::kUint32, DataType::kFloat8E4M3, DataType::kFloat8E5M2})
+    add("sum/" + std::string(to_string(type)), {.type = type});
+  add("average/int8/world:3", {.type = DataType::kInt8, .op = ReduceOp::kAverage, .world_size = 3});
+  for (DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat8E4M3})
+    benchmark::RegisterBenchmark(("scale/" + std::string(to_string(type))).c_str(), run_scale, type)->Apply(sizes);
   add("average/int64/world:3", {.type = DataType::kInt64, .op = ReduceOp::kAverage, .world_size = 3});
   benchmark::RegisterBenchmark("copy/cached", run_copy, CopyHint::kCached)->Apply(sizes);
   benchmark::RegisterBenchmark("copy/slot", run_copy, CopyHint::kSlot)->Apply(sizes);

@@ -162,7 +162,13 @@ std::vector<std::byte> fractions(DataType type, Rank rank, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       const double number =
           static_cast<double>((i * 2654435761u + static_cast<std::size_t>(rank) * 40503u) % 10007) / 997 - 4;
-      const auto value = E::store(static_cast<typename E::Accumulator>(number));
+      typename E::Accumulator accumulator;
+      if constexpr (std::is_integral_v<typename E::Accumulator>) {
+        accumulator = static_cast<typename E::Accumulator>(static_cast<std::int64_t>(number));  // unsigned ones wrap
+      } else {
+        accumulator = static_cast<typename E::Accumulator>(number);
+      }
+      const auto value = E::store(accumulator);
       std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
     }
     return out;
