@@ -310,9 +310,23 @@ struct Float8Bits {
   using Wide = Float8Bits;
   template <class D>
   static constexpr std::size_t kElements = hn::MaxLanes(D());
+  static constexpr bool kIsE5M2 = Format::kMantissa == 2;
 
   template <class D>
   static HWY_INLINE Vector<D> load(D d, const Byte* from) {
+#if HOCKET_HALF_IN_HARDWARE
+    // E5M2 is the upper byte of a half. E4M3 at the place of a half's lower exponent bits is the number / 256, its
+    // denormals too; only its NaN must be told from the number that it would be.
+    const hn::Rebind<hwy::float16_t, D> d_half;
+    const auto half = hn::BitCast(d_half, load_as_halves(d, from));
+    const auto value = hn::PromoteTo(d, half);
+    if constexpr (kIsE5M2) {
+      return value;
+    } else {
+      const auto scaled = hn::Mul(value, hn::Set(d, 256.0f));
+      return hn::IfThenElse(hn::Eq(hn::Abs(scaled), hn::Set(d, 480.0f)), nan(d), scaled);
+    }
+#else
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = load_low_bytes(d, from);
@@ -323,38 +337,105 @@ struct Float8Bits {
     const auto normal = hn::Add(shifted, hn::Set(du, Format::kBias << 23));
     const auto denormal =
         hn::BitCast(du, hn::Mul(hn::ConvertTo(d, signed_magnitude), hn::Set(d, Format::kDenormalUnit)));
-    // All ones in the exponent and beyond the largest: infinity and NaN of E5M2 by their mantissa, NaN of E4M3.
-    const auto special = Format::kMantissa == 2 ? hn::Or(shifted, hn::Set(du, 0x7f800000u)) : hn::Set(du, 0x7fc00000u);
+    // Beyond the largest: infinity and NaN of E5M2 by their mantissa, NaN of E4M3.
+    const auto special = kIsE5M2 ? hn::Or(shifted, hn::Set(du, 0x7f800000u)) : hn::Set(du, 0x7fc00000u);
     const auto is_special = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, Format::kLargestCode)));
     const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, 1 << Format::kMantissa)));
     const auto value = hn::IfThenElse(is_denormal, denormal, hn::IfThenElse(is_special, special, normal));
     return hn::BitCast(d, hn::Or(sign, value));
+#endif
   }
 
   template <class D>
   static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
-    constexpr int kShift = 23 - Format::kMantissa;
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = hn::BitCast(du, v);
-    const auto sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(du, 0x80u));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
     const auto signed_magnitude = hn::BitCast(di, magnitude);
+    const auto is_nan = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f800000)));
+    const auto bounded = hn::Min(signed_magnitude, hn::Set(di, Format::kLargest));
+#if HOCKET_HALF_IN_HARDWARE
+    // A sum with the number whose ulp is that of the result, or of the denormals, rounds to the format: a half holds it
+    // then. Codes as in load().
+    const auto exponent = hn::And(bounded, hn::Set(di, 0x7f800000));
+    const auto rounder = hn::BitCast(d, hn::Add(hn::Max(exponent, hn::Set(di, Format::kSmallestNormal)),
+                                                hn::Set(di, (23 - Format::kMantissa) << 23)));
+    auto rounded = hn::Sub(hn::Add(hn::BitCast(d, bounded), rounder), rounder);
+    if constexpr (kIsE5M2) {
+      const auto is_infinite = hn::Eq(signed_magnitude, hn::Set(di, 0x7f800000));
+      rounded = hn::IfThenElse(hn::RebindMask(d, is_infinite), hn::BitCast(d, magnitude), rounded);
+    } else {
+      rounded = hn::IfThenElse(hn::RebindMask(d, is_nan), hn::Set(d, 480.0f), rounded);
+      rounded = hn::Mul(rounded, hn::Set(d, 0x1p-8f));
+    }
+    rounded = hn::Or(rounded, hn::BitCast(d, hn::AndNot(hn::Set(du, 0x7fffffffu), bits)));
+    if constexpr (kIsE5M2) rounded = hn::IfThenElse(hn::RebindMask(d, is_nan), nan(d), rounded);
+    const hn::Rebind<std::uint16_t, D> d16;
+    const hn::Rebind<hwy::float16_t, D> d_half;
+    store_halves(d, hn::BitCast(d16, hn::DemoteTo(d_half, rounded)), to, stream);
+#else
+    constexpr int kShift = 23 - Format::kMantissa;
+    const auto sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(du, 0x80u));
     const auto rounder = hn::Set(d, Format::kDenormalRounder);
     const auto denormal =
         hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), rounder)), hn::BitCast(du, rounder));
-    const auto bounded = hn::BitCast(du, hn::Min(signed_magnitude, hn::Set(di, Format::kLargest)));
-    const auto odd = hn::And(hn::ShiftRight<kShift>(bounded), hn::Set(du, 1u));
-    const auto rounded = hn::Add(hn::Add(bounded, hn::Set(du, (1u << (kShift - 1)) - 1)), odd);
+    const auto positive = hn::BitCast(du, bounded);
+    const auto odd = hn::And(hn::ShiftRight<kShift>(positive), hn::Set(du, 1u));
+    const auto rounded = hn::Add(hn::Add(positive, hn::Set(du, (1u << (kShift - 1)) - 1)), odd);
     const auto normal = hn::ShiftRight<kShift>(hn::Sub(rounded, hn::Set(du, Format::kBias << 23)));
     const auto is_denormal = hn::RebindMask(du, hn::Lt(signed_magnitude, hn::Set(di, Format::kSmallestNormal)));
     const auto is_special = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f7fffff)));
-    const auto is_nan = hn::RebindMask(du, hn::Gt(signed_magnitude, hn::Set(di, 0x7f800000)));
     auto value = hn::IfThenElse(is_denormal, denormal, normal);
     value = hn::IfThenElse(is_special, hn::Set(du, Format::kInfinity), value);
     value = hn::IfThenElse(is_nan, hn::Set(du, Format::kNan), value);
     store_low_bytes(d, hn::Or(sign, value), to, stream);
+#endif
   }
+
+ private:
+  template <class D>
+  static HWY_INLINE Vector<D> nan(D d) {
+    const hn::RebindToUnsigned<D> du;
+    return hn::BitCast(d, hn::Set(du, 0x7fc00000u));
+  }
+
+#if HOCKET_HALF_IN_HARDWARE
+  // Codes as the bits of halves, and back.
+  template <class D>
+  static HWY_INLINE Vector<hn::Rebind<std::uint16_t, D>> load_as_halves(D, const Byte* from) {
+    const hn::Rebind<std::uint16_t, D> d16;
+    const hn::Rebind<std::int16_t, D> d16_signed;
+    if constexpr (is_one_lane<D>()) {
+      const unsigned code = load_one<std::uint8_t>(from);
+      return hn::Set(d16, static_cast<std::uint16_t>(kIsE5M2 ? code << 8 : (code & 0x80u) << 8 | (code & 0x7fu) << 7));
+    } else if constexpr (kIsE5M2) {
+      const hn::Rebind<std::uint8_t, D> d8;
+      return hn::ShiftLeft<8>(hn::PromoteTo(d16, load_vector(d8, from)));
+    } else {
+      // The sign is spread to the left and shifted along; the bit next to it has to be zero.
+      const hn::Rebind<std::int8_t, D> d8;
+      const auto spread = hn::BitCast(d16, hn::PromoteTo(d16_signed, load_vector(d8, from)));
+      return hn::And(hn::ShiftLeft<7>(spread), hn::Set(d16, std::uint16_t{0xbfff}));
+    }
+  }
+  template <class D, class V>
+  static HWY_INLINE void store_halves(D, V halves, Byte* to, bool stream) {
+    const hn::Rebind<std::uint16_t, D> d16;
+    auto codes = hn::ShiftRight<8>(halves);
+    if constexpr (!kIsE5M2) {
+      codes = hn::Or(hn::And(codes, hn::Set(d16, std::uint16_t{0x80})),
+                     hn::And(hn::ShiftRight<7>(halves), hn::Set(d16, std::uint16_t{0x7f})));
+    }
+    if constexpr (is_one_lane<D>()) {
+      store_one<std::uint8_t>(static_cast<std::uint8_t>(hn::GetLane(codes)), to);
+    } else {
+      const hn::Rebind<std::uint8_t, D> d8;
+      const hn::Rebind<std::int16_t, D> d16_signed;
+      store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d16_signed, codes)), to, stream);
+    }
+  }
+#endif
 };
 
 // ---- Operations. `enter` is applied to each source, `leave` to the result.
@@ -380,11 +461,13 @@ struct Sum : Identity {
 
 struct Average : Sum {
   static constexpr bool kDivides = true;
+  static constexpr bool kNarrow = false;
 };
 
 // Of 8-bit integers in wider lanes: the sum wraps before it is divided.
 template <class T>
 struct NarrowAverage : Average {
+  static constexpr bool kNarrow = true;
   template <class D>
   static HWY_INLINE Vector<D> leave(D d, Vector<D> v) {
     if constexpr (static_cast<T>(-1) < 0) {
@@ -494,6 +577,16 @@ HWY_INLINE Vector<D> divide(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divi
   }
 }
 
+// Of lanes that hold 8 bits. The rounded quotient of floats is whole only if the true one is, and truncates to the
+// same: that is at least 1/n away from the next whole number, and the error less than 255/n * 2^-24.
+template <class D>
+HWY_INLINE Vector<D> divide_narrow(D d, Vector<D> v, const Divisor<std::int32_t>& divisor) {
+  if (divisor.shift >= 0) return divide(d, v, divisor);
+  const hn::Rebind<float, D> d_float;
+  const auto quotient = hn::Div(hn::ConvertTo(d_float, v), hn::Set(d_float, static_cast<float>(divisor.value)));
+  return hn::ConvertTo(d, quotient);
+}
+
 // ---- One kernel.
 
 template <class T>
@@ -514,7 +607,13 @@ template <class Op, class D>
 HWY_INLINE Vector<D> leave(D d, Vector<D> v, const Divisor<hn::TFromD<D>>& divisor) {
   using T = hn::TFromD<D>;
   v = Op::leave(d, v);
-  if constexpr (Op::kDivides) v = divide(d, v, divisor);
+  if constexpr (Op::kDivides) {
+    if constexpr (Op::kNarrow) {
+      v = divide_narrow(d, v, divisor);
+    } else {
+      v = divide(d, v, divisor);
+    }
+  }
   if constexpr (hwy::IsFloat<T>()) {
     const hn::RebindToUnsigned<D> du;
     using Bits = hn::TFromD<decltype(du)>;
