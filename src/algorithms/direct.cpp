@@ -3,17 +3,19 @@
 // it.
 //
 // n ranks, chunks of B bytes: (n-1) * B bytes out of each rank, one hop, no neighbour order: a rank waits only for
-// peers to have come. Best between ranks that reach each other at equal cost, as on one host, and with more ranks than
-// cores. Next stop: exec/executor.hpp runs the plan.
+// peers to have come. The uneven forms are the same plans: a step runs for as many tiles as the chunk it names has, and
+// all-to-all needs only a rank's own row and column of counts. Best between ranks that reach each other at equal cost,
+// as on one host, and with more ranks than cores. Next stop: exec/executor.hpp runs the plan.
 #include "algorithms/algorithms.hpp"
 #include "algorithms/builder.hpp"
 
 namespace hocket {
+namespace {
 
-Plan direct_all_gather(const PlanArgs& args) {
+Plan all_gather(Collective collective, const PlanArgs& args) {
   const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kAllGather, "direct", args);
-  PlanBuilder b(Collective::kAllGather, "direct", n, r);
+  if (n == 1) return local_copy(collective, "direct", args);
+  PlanBuilder b(collective, "direct", n, r);
   const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
   const Index mine = constant(r), from = around(r - 1, -1, n);
   for (int lane = 0; lane < args.lanes; ++lane) {
@@ -33,6 +35,71 @@ Plan direct_all_gather(const PlanArgs& args) {
     });
   }
   return b.finish();
+}
+
+Plan reduce_scatter(Collective collective, const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(collective, "direct", args);
+  PlanBuilder b(collective, "direct", n, r);
+  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
+  const Index mine = constant(r), to = around(r + 1, 1, n);
+  const SpanRef out = b.output(own, constant(0));
+  for (int lane = 0; lane < args.lanes; ++lane) {
+    std::vector<SpanRef> sources;
+    for (int p = 0; p < n; ++p) sources.push_back(p == r ? b.input(ranks, mine) : b.slot_of(link(lane, p)));
+    b.lane(lane, args.lanes, [&] {
+      b.rounds_by_k({b.longest(ranks)}, [&] {
+        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(ranks, to), b.input(ranks, to)); }); });
+        b.tiles([&] {
+          for (int d = 1; d < n; ++d) b.wait_data(link(lane, (r + d) % n), b.chunk(ranks, mine));
+          b.move(b.chunk(ranks, mine), sources, std::span<const SpanRef>(&out, 1), Finish::kYes);
+          for (int d = 1; d < n; ++d) b.signal_credit(link(lane, (r + d) % n), b.chunk(ranks, mine));
+        });
+      });
+    });
+  }
+  return b.finish();
+}
+
+Plan all_to_all(Collective collective, const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(collective, "direct", args);
+  PlanBuilder b(collective, "direct", n, r);
+  const CutId row = b.cut(CutKind::kSendRow, n), column = b.cut(CutKind::kReceiveColumn, n);
+  const Index to = around(r + 1, 1, n), from = around(r - 1, -1, n), mine = constant(r);
+  for (int lane = 0; lane < args.lanes; ++lane) {
+    b.lane(lane, args.lanes, [&] {
+      b.rounds_by_k({b.longest(row), b.longest(column)}, [&] {
+        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(row, to), b.input(row, to)); }); });
+        b.tiles([&] { b.move(b.chunk(row, mine), {b.input(row, mine)}, {b.output(column, mine)}); });
+        b.tiles([&] {
+          b.repeat(n - 1, [&] { b.recv(link(lane, from), b.chunk(column, from), {b.output(column, from)}); });
+        });
+      });
+    });
+  }
+  return b.finish();
+}
+
+}  // namespace
+
+Plan direct_all_gather(const PlanArgs& args) {
+  return all_gather(Collective::kAllGather, args);
+}
+Plan direct_all_gather_v(const PlanArgs& args) {
+  return all_gather(Collective::kAllGatherV, args);
+}
+Plan direct_reduce_scatter(const PlanArgs& args) {
+  return reduce_scatter(Collective::kReduceScatter, args);
+}
+Plan direct_reduce_scatter_v(const PlanArgs& args) {
+  return reduce_scatter(Collective::kReduceScatterV, args);
+}
+Plan direct_all_to_all(const PlanArgs& args) {
+  return all_to_all(Collective::kAllToAll, args);
+}
+Plan direct_all_to_all_v(const PlanArgs& args) {
+  return all_to_all(Collective::kAllToAllV, args);
 }
 
 // Direct put: each rank first grants its output; the peers write their chunk into it.
@@ -57,30 +124,6 @@ Plan direct_zero_copy_all_gather(const PlanArgs& args) {
   return b.finish();
 }
 
-Plan direct_reduce_scatter(const PlanArgs& args) {
-  const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kReduceScatter, "direct", args);
-  PlanBuilder b(Collective::kReduceScatter, "direct", n, r);
-  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
-  const Index mine = constant(r), to = around(r + 1, 1, n);
-  const SpanRef out = b.output(own, constant(0));
-  for (int lane = 0; lane < args.lanes; ++lane) {
-    std::vector<SpanRef> sources;
-    for (int p = 0; p < n; ++p) sources.push_back(p == r ? b.input(ranks, mine) : b.slot_of(link(lane, p)));
-    b.lane(lane, args.lanes, [&] {
-      b.rounds_by_k({b.longest(ranks)}, [&] {
-        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(ranks, to), b.input(ranks, to)); }); });
-        b.tiles([&] {
-          for (int d = 1; d < n; ++d) b.wait_data(link(lane, (r + d) % n), b.chunk(ranks, mine));
-          b.move(b.chunk(ranks, mine), sources, std::span<const SpanRef>(&out, 1), Finish::kYes);
-          for (int d = 1; d < n; ++d) b.signal_credit(link(lane, (r + d) % n), b.chunk(ranks, mine));
-        });
-      });
-    });
-  }
-  return b.finish();
-}
-
 Plan direct_broadcast(const PlanArgs& args) {
   const int n = args.world, r = args.rank, root = args.root;
   if (n == 1) return local_copy(Collective::kBroadcast, "direct", args);
@@ -101,26 +144,6 @@ Plan direct_broadcast(const PlanArgs& args) {
       for (int d = 1; d < n; ++d) b.signal_data(link(0, (r + d) % n), all);
     });
   });
-  return b.finish();
-}
-
-Plan direct_all_to_all(const PlanArgs& args) {
-  const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kAllToAll, "direct", args);
-  PlanBuilder b(Collective::kAllToAll, "direct", n, r);
-  const CutId row = b.cut(CutKind::kSendRow, n), column = b.cut(CutKind::kReceiveColumn, n);
-  const Index to = around(r + 1, 1, n), from = around(r - 1, -1, n), mine = constant(r);
-  for (int lane = 0; lane < args.lanes; ++lane) {
-    b.lane(lane, args.lanes, [&] {
-      b.rounds_by_k({b.longest(row), b.longest(column)}, [&] {
-        b.tiles([&] { b.repeat(n - 1, [&] { b.send(link(lane, to), b.chunk(row, to), b.input(row, to)); }); });
-        b.tiles([&] { b.move(b.chunk(row, mine), {b.input(row, mine)}, {b.output(column, mine)}); });
-        b.tiles([&] {
-          b.repeat(n - 1, [&] { b.recv(link(lane, from), b.chunk(column, from), {b.output(column, from)}); });
-        });
-      });
-    });
-  }
   return b.finish();
 }
 

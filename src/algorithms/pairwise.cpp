@@ -10,11 +10,12 @@
 #include "algorithms/builder.hpp"
 
 namespace hocket {
+namespace {
 
-Plan pairwise_all_to_all(const PlanArgs& args) {
+Plan all_to_all(Collective collective, const PlanArgs& args) {
   const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kAllToAll, "pairwise", args);
-  PlanBuilder b(Collective::kAllToAll, "pairwise", n, r);
+  if (n == 1) return local_copy(collective, "pairwise", args);
+  PlanBuilder b(collective, "pairwise", n, r);
   const CutId row = b.cut(CutKind::kSendRow, n), column = b.cut(CutKind::kReceiveColumn, n);
   const Index to = around(r + 1, 1, n), from = around(r - 1, -1, n), mine = constant(r);
   for (int lane = 0; lane < args.lanes; ++lane) {
@@ -30,6 +31,15 @@ Plan pairwise_all_to_all(const PlanArgs& args) {
     });
   }
   return b.finish();
+}
+
+}  // namespace
+
+Plan pairwise_all_to_all(const PlanArgs& args) {
+  return all_to_all(Collective::kAllToAll, args);
+}
+Plan pairwise_all_to_all_v(const PlanArgs& args) {
+  return all_to_all(Collective::kAllToAllV, args);
 }
 
 }  // namespace hocket

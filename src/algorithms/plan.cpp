@@ -131,9 +131,11 @@ class Validator {
     switch (cut.kind) {
       case CutKind::kEven: break;
       case CutKind::kOwn: good = cut.chunks == 1; break;
-      case CutKind::kRanks:
+      case CutKind::kRanks: good = good && cut.chunks <= header_.world; break;
       case CutKind::kSendRow:
-      case CutKind::kReceiveColumn: good = good && cut.chunks <= header_.world; break;
+      case CutKind::kReceiveColumn:  // of an exchange: one chunk a message
+        good = good && (cut.chunks <= header_.world || header_.collective == Collective::kExchange);
+        break;
       default: good = false;
     }
     if (!good)

@@ -25,15 +25,27 @@ struct Algorithm {
   std::string_view name;  ///< as HOCKET_ALGO spells it
   /// Builds this rank's plan. Pure; any thread.
   Plan (*build)(const PlanArgs&);
-  bool rooted;
-  bool many_lanes;  ///< honours PlanArgs::lanes; else it has the lanes it has
-  bool zero_copy;   ///< names peers' buffers: only for collectively registered memory
-  bool boards;      ///< peers read this rank's slots: load/store reach is needed
-  int max_world;    ///< 0: any
+  bool rooted = false;
+  bool many_lanes = false;  ///< honours PlanArgs::lanes; else it has the lanes it has
+  bool zero_copy = false;   ///< names peers' buffers: only for collectively registered memory
+  bool boards = false;      ///< peers read this rank's slots: load/store reach is needed
+  /// Each element is reduced by one Move in rank order, 0 first, and so rounded once: its bits depend on nothing but
+  /// the inputs. Proven by the property test.
+  bool ordered = false;
+  int max_world = 0;  ///< 0: any
+  /// Tiles that a slot holds, as in the plan's header. null: one.
+  int (*pieces)(int world) = nullptr;
   /// How often an element is rounded when each Move rounds once (16-bit types).
-  int (*roundings)(int world);
+  int (*roundings)(int world) = nullptr;
   std::string_view source;  ///< the paper
 };
+
+/// Pieces of a slot of an algorithm's plans.
+inline int pieces_of(const Algorithm& algorithm, int world) {
+  return algorithm.pieces == nullptr || world < 2 ? 1 : algorithm.pieces(world);
+}
+/// Whether the collective reduces, so that its algorithms may be `ordered`.
+bool reduces(Collective collective);
 
 std::span<const Algorithm> algorithms();
 /// Null if there is no such algorithm for the collective.

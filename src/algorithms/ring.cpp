@@ -2,10 +2,10 @@
 // ring.cpp: ring all-reduce, reduce-scatter and all-gather.
 //
 // n ranks, B bytes: all-reduce makes 2(n-1) transfers a rank and sends 2(n-1)/n * B bytes over each link; the other two
-// half of that. All steps of a tile follow each other before the next tile starts (K tiles at a time), so the ring is a
-// pipeline. Chunk c is reduced in the order c+1, c+2, ..., c: the same on all ranks, so results are equal bit for bit.
-// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009.
-// Next stop: exec/executor.hpp runs the plan.
+// half of that, also with counts that differ from rank to rank. All steps of a tile follow each other before the next
+// tile starts (K tiles at a time), so the ring is a pipeline. Chunk c is reduced in the order c+1, c+2, ..., c: the
+// same on all ranks, so results are equal bit for bit. Source: Patarasuk and Yuan, Bandwidth optimal all-reduce
+// algorithms for clusters of workstations, JPDC 2009. Next stop: exec/executor.hpp runs the plan.
 #include "algorithms/algorithms.hpp"
 #include "algorithms/builder.hpp"
 
@@ -40,10 +40,12 @@ Plan ring_all_reduce(const PlanArgs& args) {
   return b.finish();
 }
 
-Plan ring_reduce_scatter(const PlanArgs& args) {
+namespace {
+
+Plan reduce_scatter(Collective collective, const PlanArgs& args) {
   const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kReduceScatter, "ring", args);
-  PlanBuilder b(Collective::kReduceScatter, "ring", n, r);
+  if (n == 1) return local_copy(collective, "ring", args);
+  PlanBuilder b(collective, "ring", n, r);
   const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
   for (int lane = 0; lane < args.lanes; ++lane) {
     const Link next = link(lane, (r + 1) % n), previous = link(lane, (r + n - 1) % n);
@@ -63,10 +65,10 @@ Plan ring_reduce_scatter(const PlanArgs& args) {
   return b.finish();
 }
 
-Plan ring_all_gather(const PlanArgs& args) {
+Plan all_gather(Collective collective, const PlanArgs& args) {
   const int n = args.world, r = args.rank;
-  if (n == 1) return local_copy(Collective::kAllGather, "ring", args);
-  PlanBuilder b(Collective::kAllGather, "ring", n, r);
+  if (n == 1) return local_copy(collective, "ring", args);
+  PlanBuilder b(collective, "ring", n, r);
   const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
   for (int lane = 0; lane < args.lanes; ++lane) {
     const Link next = link(lane, (r + 1) % n), previous = link(lane, (r + n - 1) % n);
@@ -86,6 +88,21 @@ Plan ring_all_gather(const PlanArgs& args) {
     });
   }
   return b.finish();
+}
+
+}  // namespace
+
+Plan ring_reduce_scatter(const PlanArgs& args) {
+  return reduce_scatter(Collective::kReduceScatter, args);
+}
+Plan ring_reduce_scatter_v(const PlanArgs& args) {
+  return reduce_scatter(Collective::kReduceScatterV, args);
+}
+Plan ring_all_gather(const PlanArgs& args) {
+  return all_gather(Collective::kAllGather, args);
+}
+Plan ring_all_gather_v(const PlanArgs& args) {
+  return all_gather(Collective::kAllGatherV, args);
 }
 
 }  // namespace hocket

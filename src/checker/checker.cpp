@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "algorithms/registry.hpp"
 #include "base/status.hpp"
 #include "checker/checker_state.hpp"
 #include "checker/symbolic_lane.hpp"
@@ -68,7 +69,10 @@ Status PlanWorld::summarise() {
     if (!pair && (h.collective != collective_ || h.root != root_))
       return error(Code::kInvalidArgument, "rank {} and rank {} have plans of different calls", first->header.rank,
                    h.rank);
-    if (h.pieces != pieces_ || (h.uses_slots != 0) != uses_slots_)
+    // A rank that sends only to itself in a group has no slots, whatever others have.
+    if (h.collective == Collective::kExchange) uses_slots_ |= h.uses_slots != 0;
+    const bool alike = h.collective == Collective::kExchange || (h.uses_slots != 0) == uses_slots_;
+    if (h.pieces != pieces_ || !alike)
       return error(Code::kInvalidArgument,
                    "rank {} and rank {} disagree on slots, so they would choose different tiles", first->header.rank,
                    h.rank);
@@ -101,6 +105,7 @@ struct Checker::State {
   void finish_call(int rank);
   void caller_writes(int rank, const CheckCall* call);
   void check_result(int rank);
+  void check_gaps(int rank);
   void check_element(int rank, std::uint64_t e, std::uint64_t expected);
   std::string diagnose(int rank, std::uint64_t got, std::uint64_t expected);
   std::uint64_t input_token(int rank, std::uint64_t e, int call) const {
@@ -121,8 +126,38 @@ Checker::~Checker() = default;
 
 namespace {
 
-std::uint64_t total(const std::vector<std::uint64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+/// Of chunks with gaps before, between and after them.
+std::uint64_t total(const std::vector<std::uint64_t>& counts, std::uint64_t gap) {
+  return std::accumulate(counts.begin(), counts.end(), gap * (gap == 0 ? 0 : counts.size() + 1));
+}
+
+/// Where each chunk starts in its buffer.
+std::vector<std::uint64_t> layout_of(const std::vector<std::uint64_t>& counts, std::uint64_t gap) {
+  std::vector<std::uint64_t> offsets(counts.size());
+  std::uint64_t at = gap;
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    const std::size_t c = gap == 0 ? k : counts.size() - 1 - k;
+    offsets[c] = at;
+    at += counts[c] + gap;
+  }
+  return offsets;
+}
+
+bool by_pair(Collective collective) {
+  return collective == Collective::kAllToAll || collective == Collective::kAllToAllV;
+}
+
+/// The chunks of rank's send row or receive column; empty: all of the call's count.
+std::vector<std::uint64_t> pair_counts(const CheckCall& call, int rank, bool sends) {
+  std::vector<std::uint64_t> counts;
+  if (call.uneven == nullptr) return counts;
+  const auto n = static_cast<std::size_t>(call.plans->size()), r = static_cast<std::size_t>(rank);
+  const UnevenCounts& uneven = *call.uneven;
+  if (by_pair(call.plans->collective()) && uneven.pairs.size() == n * n)
+    for (std::size_t p = 0; p < n; ++p) counts.push_back(uneven.pairs[sends ? r * n + p : p * n + r]);
+  if (call.plans->collective() == Collective::kExchange && uneven.sends.size() == n && uneven.receives.size() == n)
+    for (const Message& message : (sends ? uneven.sends : uneven.receives)[r]) counts.push_back(message.count);
+  return counts;
 }
 
 bool may_be_in_place(Collective collective) {
@@ -131,7 +166,11 @@ bool may_be_in_place(Collective collective) {
     case Collective::kAllGather:
     case Collective::kReduceScatter:
     case Collective::kBroadcast:
-    case Collective::kReduce: return true;
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllGatherV:
+    case Collective::kReduceScatterV: return true;
     default: return false;
   }
 }
@@ -148,25 +187,15 @@ void fill_shape(const CheckCall& call, int slots, int rank, Shape& shape, std::v
            .tiles_per_round = call.tiles_per_round,
            .slots = slots};
   for (auto& c : counts) c.clear();
+  for (auto& o : offsets) o.clear();
   if (call.uneven == nullptr) return;
-  const UnevenCounts& uneven = *call.uneven;
-  if (world.collective() == Collective::kAllToAll && uneven.pairs.size() == n * n) {
-    for (std::size_t p = 0; p < n; ++p) {
-      counts[1].push_back(uneven.pairs[r * n + p]);
-      counts[2].push_back(uneven.pairs[p * n + r]);
-    }
-  } else if (uneven.ranks.size() == n) {
-    counts[0] = uneven.ranks;
-    shape.count = uneven.ranks[r];
+  counts[1] = pair_counts(call, rank, true);
+  counts[2] = pair_counts(call, rank, false);
+  if (call.uneven->ranks.size() == n) {
+    counts[0] = call.uneven->ranks;
+    shape.count = counts[0][r];
   }
-  for (int k = 0; k < 3; ++k) {
-    offsets[k].clear();
-    std::uint64_t at = 0;
-    for (const std::uint64_t c : counts[k]) {
-      offsets[k].push_back(at);
-      at += c;
-    }
-  }
+  for (int k = 0; k < 3; ++k) offsets[k] = layout_of(counts[k], call.uneven->gap);
   if (!counts[0].empty()) {
     shape.rank_counts = counts[0].data();
     shape.rank_offsets = offsets[0].data();
@@ -174,6 +203,8 @@ void fill_shape(const CheckCall& call, int slots, int rank, Shape& shape, std::v
   if (!counts[1].empty()) {
     shape.send_counts = counts[1].data();
     shape.send_offsets = offsets[1].data();
+  }
+  if (!counts[2].empty()) {
     shape.receive_counts = counts[2].data();
     shape.receive_offsets = offsets[2].data();
   }
@@ -185,26 +216,35 @@ struct Lengths {
 };
 
 /// What a rank's caller passes; zero where the collective does not look at it.
-Lengths lengths_of(const Plan& plan, const Shape& shape, const std::vector<std::uint64_t> (&counts)[3]) {
+Lengths lengths_of(const Plan& plan, const CheckCall& call, const Shape& shape,
+                   const std::vector<std::uint64_t> (&counts)[3]) {
   const auto n = static_cast<std::uint64_t>(plan.header.world);
   const bool root = plan.header.rank == plan.header.root;
   const std::uint64_t own = shape.count;
-  const std::uint64_t all = counts[0].empty() ? n * own : total(counts[0]);
+  const std::uint64_t gap = call.uneven == nullptr ? 0 : call.uneven->gap;
+  const auto sum = [&](int k) { return counts[k].empty() ? n * own : total(counts[k], gap); };
+  const bool lists = call.uneven != nullptr && !call.uneven->sends.empty();
   if (plan.lanes.empty()) return {};
   switch (plan.header.collective) {
     case Collective::kAllReduce: return {own, own};
-    case Collective::kAllGather: return {own, all};
-    case Collective::kReduceScatter: return {all, own};
+    case Collective::kAllGather:
+    case Collective::kAllGatherV: return {own, sum(0)};
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterV: return {sum(0), own};
     case Collective::kAllToAll:
-      return {counts[1].empty() ? n * own : total(counts[1]), counts[2].empty() ? n * own : total(counts[2])};
+    case Collective::kAllToAllV: return {sum(1), sum(2)};
+    case Collective::kExchange:
+      return lists ? Lengths{total(counts[1], gap), total(counts[2], gap)} : Lengths{n * own, n * own};
+    case Collective::kGather: return {own, root || n == 1 ? n * own : 0};
+    case Collective::kScatter: return {root || n == 1 ? n * own : 0, own};
     // A world of one has no root of its own in its plan.
     case Collective::kBroadcast: return {root || n == 1 ? own : 0, own};
     case Collective::kReduce: return {own, root || n == 1 ? own : 0};
     case Collective::kSend: return {own, 0};
     case Collective::kReceive: return {0, own};
     case Collective::kBarrier: return {};
-    default: return {};
   }
+  return {};
 }
 
 std::uint64_t own_offset(const Shape& shape, int rank) {
@@ -260,7 +300,7 @@ Status Checker::State::prepare(std::span<const CheckCall> calls, const CheckOpti
       RankState& state = run.ranks[r];
       const Plan& plan = world.plan(static_cast<int>(r));
       fill_shape(call, options.slots, static_cast<int>(r), state.shape, state.counts, state.offsets);
-      const Lengths lengths = lengths_of(plan, state.shape, state.counts);
+      const Lengths lengths = lengths_of(plan, call, state.shape, state.counts);
       most[r][0] = std::max({most[r][0], lengths.input, call.in_place ? lengths.output : 0});
       most[r][1] = std::max(most[r][1], lengths.output);
       if (plan.header.work_entries != 0)
@@ -377,14 +417,20 @@ void Checker::State::begin_call(int rank) {
   const CheckCall& call = call_of(rank);
   const Plan& plan = call.plans->plan(rank);
   fill_shape(call, run.options.slots, rank, state.shape, state.counts, state.offsets);
-  const Lengths lengths = lengths_of(plan, state.shape, state.counts);
+  const Lengths lengths = lengths_of(plan, call, state.shape, state.counts);
   state.input_length = lengths.input;
   state.output_length = lengths.output;
   state.input = state.area[0];
   if (call.in_place) {
     state.output = state.area[0];
-    if (plan.header.collective == Collective::kAllGather) state.input += own_offset(state.shape, rank);
-    if (plan.header.collective == Collective::kReduceScatter) state.output += own_offset(state.shape, rank);
+    const Collective collective = plan.header.collective;
+    const bool root = rank == plan.header.root;
+    if (collective == Collective::kAllGather || collective == Collective::kAllGatherV ||
+        (collective == Collective::kGather && root))
+      state.input += own_offset(state.shape, rank);
+    if (collective == Collective::kReduceScatter || collective == Collective::kReduceScatterV ||
+        (collective == Collective::kScatter && root))
+      state.output += own_offset(state.shape, rank);
     state.area_used[0] = std::max(lengths.input, lengths.output);
     state.area_used[1] = 0;
   } else {
@@ -414,14 +460,13 @@ std::string Checker::State::diagnose(int rank, std::uint64_t got, std::uint64_t 
   const RankState& state = run.ranks[static_cast<std::size_t>(rank)];
   // Kinds that reduce expect a finished sum; the inverse of `finished` recovers the plain one.
   const Collective collective = call_of(rank).plans->plan(rank).header.collective;
-  const bool reduces = collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-                       collective == Collective::kReduce;
+  const bool reduction = reduces(collective);
   if (check::finished(got) == expected) return "all contributions are there, but no Move with `finish` made it";
   if (check::finished(expected) == got)
-    return reduces ? "it was finished twice" : "it was finished, which only a reduction is";
+    return reduction ? "it was finished twice" : "it was finished, which only a reduction is";
   std::uint64_t inverse = check::kFinishFactor;
   for (int k = 0; k < 6; ++k) inverse *= 2 - check::kFinishFactor * inverse;
-  const auto plain = [&](std::uint64_t sum) { return reduces ? (sum - check::kFinishOffset) * inverse : sum; };
+  const auto plain = [&](std::uint64_t sum) { return reduction ? (sum - check::kFinishOffset) * inverse : sum; };
   std::uint64_t longest = 0;
   for (const RankState& r : run.ranks) longest = std::max({longest, r.input_length, r.output_length});
   for (int c = state.call; c >= 0; --c)
@@ -449,6 +494,13 @@ void Checker::State::check_result(int rank) {
     return call.uneven != nullptr && !call.uneven->ranks.empty() ? call.uneven->ranks[static_cast<std::size_t>(r)]
                                                                  : call.count;
   };
+  // What one Move of all inputs in rank order makes of element e.
+  const auto in_order = [&](std::uint64_t e) {
+    std::uint64_t tree = check::origin(input_token(0, e, k)).tree;
+    for (int r = 1; r < n; ++r) tree = check::reduced(tree, check::origin(input_token(r, e, k)).tree);
+    return check::finished_tree(n > 1 ? check::moved_tree(tree) : tree);
+  };
+  const std::uint64_t gap = call.uneven == nullptr ? 0 : call.uneven->gap;
   switch (plan.header.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce: {
@@ -462,42 +514,64 @@ void Checker::State::check_result(int rank) {
           for (int r = 0; r < n; ++r) sum[e] += input_token(r, e, k);
           sum[e] = check::finished(sum[e]);
           tree[e] = state.output[e].value.tree;
+          report.ordered = report.ordered && tree[e] == in_order(e);
         }
       }
       for (std::uint64_t e = 0; e < length; ++e) {
         check_element(rank, e, sum[e]);
-        if (tree[e] != state.output[e].value.tree) report.equal_bits = false;
+        if (tree[e] != state.output[e].value.tree) report.equal_bits = report.ordered = false;
       }
       break;
     }
-    case Collective::kReduceScatter: {
+    case Collective::kReduceScatter:
+    case Collective::kReduceScatterV: {
       const std::uint64_t offset = own_offset(state.shape, rank);
       for (std::uint64_t e = 0; e < length; ++e) {
         std::uint64_t sum = 0;
         for (int r = 0; r < n; ++r) sum += input_token(r, offset + e, k);
         check_element(rank, e, check::finished(sum));
+        report.ordered = report.ordered && state.output[e].value.tree == in_order(offset + e);
       }
       break;
     }
-    case Collective::kAllGather: {
-      std::uint64_t at = 0;
-      for (int r = 0; r < n; ++r)
-        for (std::uint64_t e = 0; e < size(r); ++e) check_element(rank, at++, input_token(r, e, k));
+    case Collective::kGather:
+      if (length == 0) break;
+      [[fallthrough]];
+    case Collective::kAllGather:
+    case Collective::kAllGatherV:
+      for (int r = 0; r < n; ++r) {
+        const std::uint64_t at = own_offset(state.shape, r);
+        for (std::uint64_t e = 0; e < size(r); ++e) check_element(rank, at + e, input_token(r, e, k));
+      }
+      break;
+    case Collective::kScatter: {
+      const int root = n == 1 ? 0 : plan.header.root;
+      const std::uint64_t offset = own_offset(state.shape, rank);
+      for (std::uint64_t e = 0; e < length; ++e) check_element(rank, e, input_token(root, offset + e, k));
       break;
     }
-    case Collective::kAllToAll: {
-      std::uint64_t at = 0;
-      for (int r = 0; r < n; ++r) {
-        // Where rank r's row has the chunk for me.
-        const bool uneven = call.uneven != nullptr && !call.uneven->pairs.empty();
-        const auto pair = [&](int p) {
-          return uneven ? call.uneven->pairs[static_cast<std::size_t>(r) * static_cast<std::size_t>(n) +
-                                             static_cast<std::size_t>(p)]
-                        : call.count;
-        };
-        std::uint64_t offset = 0;
-        for (int p = 0; p < rank; ++p) offset += pair(p);
-        for (std::uint64_t e = 0; e < pair(rank); ++e) check_element(rank, at++, input_token(r, offset + e, k));
+    case Collective::kAllToAll:
+    case Collective::kAllToAllV:
+    case Collective::kExchange: {
+      const bool lists = call.uneven != nullptr && !call.uneven->sends.empty();
+      const std::size_t me = static_cast<std::size_t>(rank);
+      const std::size_t chunks = lists ? call.uneven->receives[me].size() : static_cast<std::size_t>(n);
+      std::vector<std::size_t> met(static_cast<std::size_t>(n));
+      for (std::size_t c = 0; c < chunks; ++c) {
+        // Chunk c of mine is chunk `theirs` of rank `from`: of a list, the next one that it has for me.
+        const int from = lists ? call.uneven->receives[me][c].peer : static_cast<int>(c);
+        std::size_t theirs = me;
+        if (lists) {
+          const std::vector<Message>& sent = call.uneven->sends[static_cast<std::size_t>(from)];
+          theirs = met[static_cast<std::size_t>(from)];
+          while (theirs < sent.size() && sent[theirs].peer != rank) ++theirs;
+          met[static_cast<std::size_t>(from)] = theirs + 1;
+        }
+        const std::vector<std::uint64_t> row = pair_counts(call, from, true);
+        const std::uint64_t offset = row.empty() ? theirs * call.count : layout_of(row, gap)[theirs];
+        const std::uint64_t count = row.empty() ? call.count : row[theirs];
+        const std::uint64_t at = state.offsets[2].empty() ? c * call.count : state.offsets[2][c];
+        for (std::uint64_t e = 0; e < count; ++e) check_element(rank, at + e, input_token(from, offset + e, k));
       }
       break;
     }
@@ -517,8 +591,23 @@ void Checker::State::check_result(int rank) {
                           plan.algorithm(), rank, r));
       break;
     case Collective::kSend: break;
-    default: run.fail(format("{} has no check", to_string(plan.header.collective)));
   }
+  if (gap != 0 && !call.in_place && !run.failed) check_gaps(rank);
+}
+
+/// What lies between the output's chunks is still the caller's.
+void Checker::State::check_gaps(int rank) {
+  const RankState& state = run.ranks[static_cast<std::size_t>(rank)];
+  const Collective collective = call_of(rank).plans->plan(rank).header.collective;
+  const int kind = collective == Collective::kAllGatherV || collective == Collective::kAllGather ? 0
+                   : collective == Collective::kAllToAllV || collective == Collective::kExchange ? 2
+                                                                                                 : -1;
+  if (kind < 0 || state.counts[kind].empty()) return;
+  std::vector<bool> chunk(state.output_length);
+  for (std::size_t c = 0; c < state.counts[kind].size(); ++c)
+    for (std::uint64_t e = 0; e < state.counts[kind][c]; ++e) chunk[state.offsets[kind][c] + e] = true;
+  for (std::uint64_t e = 0; e < state.output_length; ++e)
+    if (!chunk[e]) check_element(rank, e, input_token(rank + run.n, e, state.call));
 }
 
 void Checker::State::finish_call(int rank) {

@@ -73,10 +73,21 @@ class PlanWorld {
   bool posted_ = false;
 };
 
-/// Counts that differ: of all-gather and reduce-scatter by rank, of all-to-all by pair ([from * world + to]).
+/// Of a group of sends and receives: one message, as one of its two ends sees it.
+struct Message {
+  int peer = 0;
+  std::uint64_t count = 0;
+};
+
+/// Counts that differ: of all-gather and reduce-scatter by rank, of all-to-all by pair ([from * world + to]), of an
+/// exchange by message.
 struct UnevenCounts {
   std::vector<std::uint64_t> ranks;
   std::vector<std::uint64_t> pairs;
+  std::vector<std::vector<Message>> sends;     ///< [rank], in the order of the plan's chunks
+  std::vector<std::vector<Message>> receives;  ///< [rank], likewise
+  /// Not 0: chunks lie in their buffer last one first, with that many elements between them that nobody may write.
+  std::uint64_t gap = 0;
 };
 
 /// One call of a sequence, as all ranks make it.
@@ -113,6 +124,7 @@ struct LinkUse {
 struct CheckReport {
   std::uint64_t steps = 0;
   bool equal_bits = true;      ///< of all ranks' results of an all-reduce
+  bool ordered = true;         ///< every reduced element was made by one Move of all ranks' inputs, in rank order
   std::vector<LinkUse> links;  ///< [from * world + to], the way the data went
 };
 

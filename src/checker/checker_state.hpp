@@ -41,6 +41,17 @@ constexpr std::uint64_t finished(std::uint64_t sum) {
   return sum * kFinishFactor + kFinishOffset;
 }
 
+// The hash of an expression: of sources in their order, of the Move that reduced them, and of the division.
+constexpr std::uint64_t reduced(std::uint64_t tree, std::uint64_t next) {
+  return mix(tree * 0x9fb21c651e98df25 + next);
+}
+constexpr std::uint64_t moved_tree(std::uint64_t tree) {
+  return mix(tree + 1);
+}
+constexpr std::uint64_t finished_tree(std::uint64_t tree) {
+  return mix(tree ^ kFinishFactor);
+}
+
 /// One element of memory: its value, who wrote it last and who read it since (thread and that thread's clock).
 /// In a slot, write_clock and read_clock are the transfer it was written and read by, plus one.
 struct Element {

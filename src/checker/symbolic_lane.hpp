@@ -263,9 +263,9 @@ class SymbolicLane {
         if (!(sources_[s].slot != nullptr ? read_slot(sources_[s], s == 0) : read_memory(sources_[s], s == 0)))
           return false;
       if (sources_.size() > 1)
-        for (Value& v : values_) v.tree = mix(v.tree + 1);
+        for (Value& v : values_) v.tree = moved_tree(v.tree);
       if (step_->finish)
-        for (Value& v : values_) v = {finished(v.sum), mix(v.tree ^ kFinishFactor)};
+        for (Value& v : values_) v = {finished(v.sum), finished_tree(v.tree)};
       for (Access& a : destinations_)
         if (!(a.slot != nullptr ? write_slot(a) : write_memory(a))) return false;
     }
@@ -509,7 +509,7 @@ class SymbolicLane {
   }
 
   void add(std::size_t e, const Value& v, bool first) {
-    values_[e] = first ? v : Value{values_[e].sum + v.sum, mix(values_[e].tree * 0x9fb21c651e98df25 + v.tree)};
+    values_[e] = first ? v : Value{values_[e].sum + v.sum, reduced(values_[e].tree, v.tree)};
   }
 
   bool read_slot(Access& a, bool first) {

@@ -7,13 +7,16 @@
 
 namespace hocket {
 
-/// Plans with boards have channel ids that no mailbox plan uses; so do send and receive. The checker puts them behind
-/// these.
+/// Plans with boards have channel ids that no mailbox plan uses; so do send, receive and groups of them. The checker
+/// puts them behind these.
 inline constexpr int kMailboxChannels = 8;
 
 /// Every rank's plan, with completion waits. For send and receive: rank 0 sends to rank `args.root` (not 0), nobody
 /// else takes part. `args.rank` is ignored. Errors: as PlanWorld::of.
 Result<PlanWorld> plan_world(const Algorithm& algorithm, const PlanArgs& args);
+/// The ranks' plans for a group of sends and receives, by `messages.sends` and `messages.receives`; a rank without any
+/// takes no part. It uses the channels of send and receive.
+Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes);
 /// What plan_world gives for one rank.
 Result<Plan> plan_of(const Algorithm& algorithm, PlanArgs args);
 

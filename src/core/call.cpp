@@ -32,11 +32,6 @@ std::string operator_text(const RecordedCall& call) {
   return text + (name[sizeof name - 1] != 0 ? "…'" : "'");
 }
 
-bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce ||
-         c == Collective::kReduceScatterV;
-}
-
 }  // namespace
 
 std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const World& world, Rank rank) {

@@ -138,6 +138,7 @@ Status qualifies_for_packets(const Plan& plan) {
   const Reach reach = reach_of(plan);
   if (reach.registered) return no("the plan names buffers of peers");
   if (reach.loads) return no("the plan has boards");
+  if (plan.header.pieces > 1) return no("a slot holds several tiles, and its lines have one set of flags");
   std::vector<ChannelEnd> ends;
   const EndsLane lane = run(plan, ends);
   if (lane.odd_waits())

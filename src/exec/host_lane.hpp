@@ -220,7 +220,8 @@ inline void HostLane::place(const SpanAt& span, Place* p) {
       const std::uint64_t slot = end.received & mask_;
       p->slot = true;
       p->body = end.slots_in + slot * layout.slot_bytes + bytes;
-      if (call_->protocol == Protocol::kBulk) return;
+      // Of several pieces the first has its start in the line.
+      if (call_->protocol == Protocol::kBulk || span.index != 0) return;
       p->line = end.data_in[slot].payload;
       if (call_->protocol != Protocol::kPacket) return;
       p->packets = end.packets_in + slot * kPacketLines;
@@ -239,7 +240,8 @@ inline void HostLane::place(const SpanAt& span, Place* p) {
         p->landing = p->remote - bytes;
         p->key = data_key(peer.block_offset, call_->channel_base + span.channel, channels_.rank());
       }
-      if (call_->protocol == Protocol::kBulk) return;
+      // Of several pieces the first has its start in the line.
+      if (call_->protocol == Protocol::kBulk || span.index != 0) return;
       p->line = end.data_out[slot].payload;
       if (call_->protocol != Protocol::kPacket) return;
       p->packets = end.packets_out + slot * kPacketLines;

@@ -29,21 +29,29 @@ struct DeviceCase {
   bool in_place = false;
 };
 
+/// The uneven forms run here with equal counts.
+inline bool is_all_to_all(Collective collective) {
+  return collective == Collective::kAllToAll || collective == Collective::kAllToAllV ||
+         collective == Collective::kExchange;
+}
 inline std::uint64_t input_count(const DeviceCase& c, int world) {
-  const bool rows =
-      c.algorithm->collective == Collective::kReduceScatter || c.algorithm->collective == Collective::kAllToAll;
+  const Collective collective = c.algorithm->collective;
+  const bool rows = collective == Collective::kReduceScatter || collective == Collective::kReduceScatterV ||
+                    collective == Collective::kScatter || is_all_to_all(collective);
   if (c.algorithm->collective == Collective::kBarrier) return 0;
   return rows ? c.count * static_cast<std::uint64_t>(world) : c.count;
 }
 inline std::uint64_t output_count(const DeviceCase& c, int world) {
-  const bool rows =
-      c.algorithm->collective == Collective::kAllGather || c.algorithm->collective == Collective::kAllToAll;
+  const Collective collective = c.algorithm->collective;
+  const bool rows = collective == Collective::kAllGather || collective == Collective::kAllGatherV ||
+                    collective == Collective::kGather || is_all_to_all(collective);
   if (c.algorithm->collective == Collective::kBarrier) return 0;
   return rows ? c.count * static_cast<std::uint64_t>(world) : c.count;
 }
 /// Only such ranks' outputs are defined.
 inline bool has_output(const DeviceCase& c, int rank) {
-  if (c.algorithm->collective == Collective::kReduce || c.algorithm->collective == Collective::kSend)
+  if (c.algorithm->collective == Collective::kReduce || c.algorithm->collective == Collective::kSend ||
+      c.algorithm->collective == Collective::kGather)
     return rank == c.root;
   return c.algorithm->collective != Collective::kBarrier;
 }
@@ -99,9 +107,15 @@ std::vector<std::byte> expected_of(const DeviceCase& c, int world, int rank) {
     switch (c.algorithm->collective) {
       case Collective::kAllReduce:
       case Collective::kReduce: value = reduced(i); break;
-      case Collective::kReduceScatter: value = reduced(own + i); break;
-      case Collective::kAllGather: value = value_of<type>(c, from, i % c.count); break;
-      case Collective::kAllToAll: value = value_of<type>(c, from, own + i % c.count); break;
+      case Collective::kReduceScatter:
+      case Collective::kReduceScatterV: value = reduced(own + i); break;
+      case Collective::kAllGather:
+      case Collective::kAllGatherV:
+      case Collective::kGather: value = value_of<type>(c, from, i % c.count); break;
+      case Collective::kScatter: value = value_of<type>(c, c.root, own + i); break;
+      case Collective::kAllToAll:
+      case Collective::kAllToAllV:
+      case Collective::kExchange: value = value_of<type>(c, from, own + i % c.count); break;
       case Collective::kBroadcast: value = value_of<type>(c, c.root, i); break;
       case Collective::kSend: value = value_of<type>(c, 0, i); break;
       default: break;  // no output, or not on devices yet

@@ -3,8 +3,9 @@
 //
 // A case is (algorithm, collective, world, count, root, tiles); it is run in bulk in and out of place, in packets and
 // with posted Moves where the plan allows them, each time with other slots, tiles a round, unit, lanes, schedule and
-// plan in between, dealt by a hash of the case and the printed seed (HOCKET_TEST_SEED). Worlds up to 16 in full, above
-// that four cases an algorithm.
+// plan in between, dealt by a hash of the case and the printed seed (HOCKET_TEST_SEED). Uneven forms get counts for
+// each rank or pair, a third of them zero, and gaps between the chunks. Worlds up to 16 in full, above that one case an
+// algorithm, or two. Groups of sends and receives are random: three different ones in a row.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -57,7 +59,26 @@ bool is_pair(const Algorithm& a) {
   return a.collective == Collective::kSend || a.collective == Collective::kReceive;
 }
 bool may_be_in_place(const Algorithm& a) {
-  return !is_pair(a) && a.collective != Collective::kAllToAll && a.collective != Collective::kBarrier;
+  return !is_pair(a) && a.collective != Collective::kAllToAll && a.collective != Collective::kAllToAllV &&
+         a.collective != Collective::kExchange && a.collective != Collective::kBarrier;
+}
+bool is_uneven(const Algorithm& a) {
+  return a.collective == Collective::kAllGatherV || a.collective == Collective::kReduceScatterV ||
+         a.collective == Collective::kAllToAllV;
+}
+
+/// Counts up to `most` for each rank or pair: a third of them zero, some the most.
+UnevenCounts deal_counts(const Algorithm& a, int n, std::uint64_t most, Dealer& deal) {
+  UnevenCounts uneven;
+  const bool pairs = a.collective == Collective::kAllToAllV;
+  std::vector<std::uint64_t>& counts = pairs ? uneven.pairs : uneven.ranks;
+  counts.resize(static_cast<std::size_t>(pairs ? n * n : n));
+  for (std::uint64_t& count : counts) {
+    const std::uint64_t kind = deal.below(6);
+    count = kind < 2 ? 0 : kind == 2 ? most : deal.below(most + 1);
+  }
+  uneven.gap = deal.below(2) * 3;
+  return uneven;
 }
 
 /// One algorithm's plans for one world, root and number of lanes, with what ran of them.
@@ -113,6 +134,9 @@ class Prover {
             failures.push_back(name(a) + ": " + plans.status().to_string());
             continue;
           }
+          for (int r = 0; r < n_; ++r)
+            if (const Plan& plan = plans->plan(r); !plan.lanes.empty() && plan.header.pieces != pieces_of(a, n_))
+              failures.push_back(name(a) + ": the table has another number of pieces than the plan");
           World world{&a, root, lanes, std::move(plans).value(), {}};
           world.ran.resize(world.plans.steps());
           worlds_.push_back(std::move(world));
@@ -167,14 +191,21 @@ class Prover {
       Dealer deal(hash(mode));
       const int slots = 2 + static_cast<int>(deal.below(3));
       const int tile_choices[5] = {1, 2, slots, slots + 1, 2 * slots + 1};
+      std::optional<UnevenCounts> uneven;
+      if (is_uneven(*world.algorithm)) uneven = deal_counts(*world.algorithm, n_, count, deal);
       CheckCall call{.plans = &world.plans,
                      .count = count,
                      .unit = deal.below(2) == 0 ? 1u : 4u,
                      .tiles_per_round = slots == 2 ? 1 : 1 + static_cast<int>(deal.below(2)),
                      .in_place = mode == 1 || (mode > 1 && may_be_in_place(*world.algorithm) && deal.below(2) == 1),
+                     .uneven = uneven ? &*uneven : nullptr,
                      .ran = &world.ran};
       call.tile = tile_for(world.plans, call, static_cast<std::uint64_t>(tile_choices[tiles]));
-      World& between_world = worlds_[deal.below(worlds_.size())];
+      // For an algorithm that promises rank order, a plan that keeps it: then the whole sequence must.
+      World* other = &worlds_[deal.below(worlds_.size())];
+      while (world.algorithm->ordered && reduces(other->algorithm->collective) && !other->algorithm->ordered)
+        other = &worlds_[deal.below(worlds_.size())];
+      World& between_world = *other;
       CheckCall between{.plans = &between_world.plans,
                         .count = 1 + deal.below(n_ <= kFullWorlds ? 2 * static_cast<std::uint64_t>(n_) : 3)};
       between.tile = tile_for(between_world.plans, between, 1 + deal.below(3));
@@ -204,6 +235,8 @@ class Prover {
       }
       tally.steps += report->steps;
       if (!report->equal_bits) failures.push_back(name(*world.algorithm) + ": ranks have different bits");
+      if (world.algorithm->ordered && !report->ordered)
+        failures.push_back(name(*world.algorithm) + ": an element is not reduced by one Move in rank order");
     }
   }
 
@@ -233,6 +266,78 @@ class Prover {
   std::set<std::tuple<const Algorithm*, int, std::uint64_t, int>> cases_;  // counted once, whatever the lanes
   Checker checker_;
 };
+
+/// Messages between random pairs, up to three of a pair, in an order that the two ends have each for themselves.
+UnevenCounts deal_group(int n, Dealer& deal) {
+  UnevenCounts group;
+  group.sends.resize(static_cast<std::size_t>(n));
+  group.receives.resize(static_cast<std::size_t>(n));
+  const auto insert = [&](std::vector<Message>& list, const std::vector<Message>& messages) {
+    // Anywhere behind what the pair has already.
+    std::size_t at = 0;
+    for (const Message& message : messages) {
+      at += deal.below(list.size() - at + 1);
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(at++), message);
+    }
+  };
+  const std::uint64_t density = 1 + deal.below(6);
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to) {
+      if (deal.below(n <= kFullWorlds ? 6 : static_cast<std::uint64_t>(n)) >= density) continue;
+      std::vector<Message> messages(deal.below(4) == 0 ? 1 + deal.below(3) : 1, Message{to, 0});
+      for (Message& message : messages) message.count = deal.below(3) == 0 ? 0 : deal.below(20);
+      insert(group.sends[static_cast<std::size_t>(from)], messages);
+      for (Message& message : messages) message.peer = from;
+      insert(group.receives[static_cast<std::size_t>(to)], messages);
+    }
+  if (deal.below(8) == 0) group.gap = 2;
+  // Somebody must take part.
+  group.sends[0].push_back({n - 1, 5});
+  group.receives[static_cast<std::size_t>(n - 1)].push_back({0, 5});
+  return group;
+}
+
+TEST(Exchange, RandomGroupsInARowAreProven) {
+  std::printf("seed %llu (HOCKET_TEST_SEED)\n", static_cast<unsigned long long>(seed()));
+  Checker checker;
+  std::uint64_t groups = 0, messages = 0, runs = 0;
+  for (int n = 1; n <= kWorlds; n += n < kFullWorlds ? 1 : 8) {
+    for (int draw = 0; draw < (n <= kFullWorlds ? 60 : 3); ++draw) {
+      Dealer deal(seed() ^ (static_cast<std::uint64_t>(n) << 32) ^ static_cast<std::uint64_t>(draw));
+      std::vector<UnevenCounts> three;
+      std::vector<PlanWorld> worlds;
+      for (int g = 0; g < 3; ++g) {
+        three.push_back(deal_group(n, deal));
+        auto world = exchange_world(three.back(), 1 + static_cast<int>(deal.below(2)));
+        ASSERT_TRUE(world.ok()) << world.status().text();
+        worlds.push_back(std::move(world).value());
+        for (const auto& list : three.back().sends) messages += list.size();
+        ++groups;
+      }
+      const int slots = 2 + static_cast<int>(deal.below(3));
+      std::vector<CheckCall> calls;
+      // One tile size for all: what two ranks exchange in one group, others may in the next.
+      const std::uint64_t tile = 1 + deal.below(12);
+      for (std::size_t g = 0; g < 3; ++g)
+        calls.push_back(
+            {.plans = &worlds[g], .count = 0, .tile = tile, .unit = deal.below(2) == 0 ? 1u : 4u, .uneven = &three[g]});
+      for (int mode = 0; mode < 3; ++mode) {
+        const CheckOptions options{.slots = slots,
+                                   .protocol = mode == 1 ? Protocol::kPacket : Protocol::kBulk,
+                                   .posted = mode == 2,
+                                   .order = static_cast<Order>(deal.below(3)),
+                                   .seed = deal.below(1 << 30)};
+        const auto report = checker.check(calls, options);
+        ASSERT_TRUE(report.ok()) << "world " << n << ", draw " << draw << ", mode " << mode << ": "
+                                 << report.status().text();
+        ++runs;
+      }
+    }
+  }
+  std::printf("proven: %llu random groups of %llu messages, three in a row, in %llu runs\n",
+              static_cast<unsigned long long>(groups), static_cast<unsigned long long>(messages),
+              static_cast<unsigned long long>(runs));
+}
 
 TEST(EveryAlgorithm, IsProvenInEveryWorld) {
   std::printf("seed %llu (HOCKET_TEST_SEED)\n", static_cast<unsigned long long>(seed()));

@@ -161,8 +161,15 @@ struct Call {
     switch (plans.plan(rank).lanes.empty() ? Collective::kBarrier : collective(rank)) {
       case Collective::kAllReduce: return e < count ? sum(e) : -1;
       case Collective::kReduce: return e < count && rank == root ? sum(e) : -1;
+      case Collective::kReduceScatterV:
       case Collective::kReduceScatter: return e < count ? sum(static_cast<std::uint64_t>(rank) * count + e) : -1;
+      case Collective::kGather: return rank == root ? inputs[from][e % count] : -1;
+      case Collective::kScatter:
+        return e < count ? inputs[static_cast<std::size_t>(root)][static_cast<std::uint64_t>(rank) * count + e] : -1;
+      case Collective::kAllGatherV:
       case Collective::kAllGather: return inputs[from][e % count];
+      case Collective::kAllToAllV:
+      case Collective::kExchange:
       case Collective::kAllToAll: return inputs[from][static_cast<std::uint64_t>(rank) * count + e % count];
       case Collective::kBroadcast: return e < count ? inputs[static_cast<std::size_t>(root)][e] : -1;
       case Collective::kReceive: return e < count ? inputs[0][e] : -1;
