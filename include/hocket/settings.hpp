@@ -21,8 +21,9 @@ namespace [[gnu::visibility("default")]] hocket {
 /// "tree;broadcast:chain,ring" chain and ring for broadcast and tree for the rest, empty all. Collectives are named
 /// all_reduce or allreduce; upper and lower case are the same.
 ///
-/// Of these, algo, proto, transport, tile_bytes, slot_bytes, slots, lanes and flight_recorder_entries must be equal on
-/// all ranks of a communicator; creating one with different values fails on every rank, with both values in the error.
+/// Of these, algo, proto, transport, tile_bytes, slot_bytes, slots, lanes, reproducible and flight_recorder_entries
+/// must be equal on all ranks of a communicator; creating one with different values fails on every rank, with both
+/// values in the error.
 struct Settings {
   /// HOCKET_ALGO: list of algorithms that may be chosen. Default: empty, all of them.
   std::string algo;
@@ -61,6 +62,11 @@ struct Settings {
   /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 8. 0 leaves
   /// it to the choice. Default: 0.
   int lanes = 0;
+
+  /// HOCKET_REPRODUCIBLE, 0 or 1: every element of a reduction is reduced in rank order, in float or wider, and rounded
+  /// once, so that its bits depend on nothing but the inputs: not on the buffer's size, its place, the transport or the
+  /// timing. Algorithms that reduce in another order are ruled out; up to 128 ranks. Default: 0.
+  bool reproducible = false;
 
   /// HOCKET_SPIN, microseconds or "auto": how long a waiting thread spins before it sleeps; up to 1000000. Default:
   /// auto, which depends on whether the host has a core for each of its ranks.

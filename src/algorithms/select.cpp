@@ -3,6 +3,7 @@
 #include "algorithms/select.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/status.hpp"
@@ -36,11 +37,29 @@ constexpr Row kDirectRows[] = {
     {Collective::kReduceScatter, 64, kAnyBytes, "direct"},  {Collective::kAllToAll, kAnySize, kAnyBytes, "direct"},
     {Collective::kBroadcast, 8, kAnyBytes, "direct"},       {Collective::kBroadcast, kAnySize, 64 << 10, "tree"},
     {Collective::kBroadcast, kAnySize, kAnyBytes, "chain"}, {Collective::kReduce, 16, kAnyBytes, "one_shot"},
-    {Collective::kReduce, kAnySize, kAnyBytes, "tree"},
+    {Collective::kReduce, kAnySize, kAnyBytes, "tree"},     {Collective::kAllGatherV, 64, kAnyBytes, "direct"},
+    {Collective::kReduceScatterV, 64, kAnyBytes, "direct"}, {Collective::kGather, 64, kAnyBytes, "direct"},
+    {Collective::kScatter, 64, kAnyBytes, "direct"},
 };
 
-/// Seconds of an algorithm by latency (per hop) and bandwidth (per link), for worlds without rows.
-double cost(std::string_view name, Collective collective, const World& world, double bytes) {
+/// What the uneven forms are chosen for, in bytes of a chunk: nobody knows all counts.
+constexpr std::uint64_t kNominalBytes = kTileBytes;
+/// Beyond that, all-to-all-v goes through its partners one after the other: no receiver is flooded.
+constexpr int kMostAtOnce = 64;
+
+bool knows_no_counts(Collective collective) {
+  return collective == Collective::kAllGatherV || collective == Collective::kReduceScatterV ||
+         collective == Collective::kAllToAllV || collective == Collective::kExchange;
+}
+
+/// Seconds of an algorithm by latency (per hop) and bandwidth (per link), for worlds without rows. Messages that one
+/// rank handles in a row cost it a part of a hop each. Where several tiles share a slot, each round of such tiles goes
+/// through all steps before the next, and what is forwarded is copied once more; an inner rank of a tree has three
+/// streams at a time.
+double cost(const Algorithm& algorithm, const World& world, double bytes) {
+  constexpr double kEach = 1.0 / 8, kForwarded = 1.25;
+  const std::string_view name = algorithm.name;
+  const Collective collective = algorithm.collective;
   const double n = world.size;
   const double hop = world.hop_seconds > 0 ? world.hop_seconds : 1e-6;
   const double per_byte = world.seconds_per_byte > 0 ? world.seconds_per_byte : 1e-10;
@@ -49,13 +68,25 @@ double cost(std::string_view name, Collective collective, const World& world, do
       collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
   const double total = chunked ? bytes * n : bytes;
   const double scatter = (n - 1) / n * total * per_byte;
+  const double once = hop + (n - 1) * kEach * hop;
+  const auto rounds = [&](double chunk) {
+    return std::max(1.0, std::ceil(chunk * pieces_of(algorithm, world.size) / static_cast<double>(world.slot_bytes)));
+  };
   if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * hop + scatter);
-  if (name == "tree") return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * hop + total * per_byte);
+  if (name == "tree")
+    return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * (1 + kEach) * hop + total * per_byte * kForwarded);
   if (name == "chain") return (n - 1) * hop + total * per_byte;
-  if (name == "one_shot") return hop + (n - 1) * bytes * per_byte;
-  if (name == "two_shot") return 2 * (hop + scatter);
-  if (name == "direct") return collective == Collective::kBroadcast ? hop + (n - 1) * bytes * per_byte : hop + scatter;
+  if (name == "one_shot") return once + (n - 1) * bytes * per_byte;
+  if (name == "two_shot") return 2 * (once + scatter);
+  if (name == "direct") return once + (collective == Collective::kBroadcast ? (n - 1) * bytes * per_byte : scatter);
   if (name == "pairwise") return (n - 1) * hop + scatter;
+  if (name == "halving_doubling") {
+    const double p = std::exp2(std::floor(std::log2(n)));
+    const double fold = p == n ? 0 : 2 * (hop + bytes * per_byte);
+    return fold + 2 * (rounds(bytes / p) * std::log2(p) * hop + (p - 1) / p * bytes * per_byte * kForwarded);
+  }
+  if (name == "log_step" || name == "binomial") return rounds(bytes) * log_n * hop + scatter * kForwarded;
+  if (name == "bruck") return rounds(bytes) * log_n * hop + log_n * n / 2 * bytes * per_byte * kForwarded;
   return hop;
 }
 
@@ -73,7 +104,9 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
           break;
         }
     }
-    return cost(a.name, collective, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
+    if (collective == Collective::kAllToAllV)
+      return a.name == (world.size <= kMostAtOnce ? "direct" : "pairwise") ? -1 : 0;
+    return cost(a, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
   };
   std::stable_sort(list.begin(), list.end(),
                    [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
@@ -94,25 +127,46 @@ std::string why_not(const Algorithm& a, bool symmetric, const World& world, cons
   if (a.max_world != 0 && world.size > a.max_world) return format("it is for up to {} ranks", a.max_world);
   if (needs.rank_order && !keeps_rank_order(a)) return "it does not combine the ranks in their order";
   if (needs.own_input && a.zero_copy) return "peers would read inputs before they are scaled";
+  if (world.reproducible && reduces(a.collective) && !a.ordered)
+    return "it does not reduce in rank order, which HOCKET_REPRODUCIBLE=1 asks for";
+  if (static_cast<std::uint64_t>(pieces_of(a, world.size)) > world.slot_bytes / 16)
+    return format("a slot of {} bytes does not hold {} tiles", world.slot_bytes, pieces_of(a, world.size));
   if (a.zero_copy && !symmetric) return "the buffers are not mem_alloc memory";
   if ((a.zero_copy || a.boards) && !world.direct) return "not all ranks can load each other's memory";
   if ((a.zero_copy || a.boards) && !world.protocols.allows(a.collective, "bulk"))
     return format("it moves data in bulk, which HOCKET_PROTO={} rules out", world.protocols.text());
+  if (pieces_of(a, world.size) > 1 && !world.protocols.allows(a.collective, "bulk") &&
+      !world.protocols.allows(a.collective, "first_line"))
+    return format(
+        "its transfers are of several tiles, which packets are not for, but HOCKET_PROTO={} leaves nothing "
+        "else",
+        world.protocols.text());
   return {};
 }
 
-Protocol protocol_for(Collective collective, std::uint64_t tile, bool mailbox_only, const World& world, bool* none) {
+Protocol protocol_for(const Algorithm& a, std::uint64_t tile, const World& world, bool* none) {
+  const bool mailbox_only = !a.boards && !a.zero_copy;
+  const int pieces = pieces_of(a, world.size);
+  tile *= static_cast<std::uint64_t>(pieces);
   // What travels under one signal; the limits are where one protocol overtakes the next on the host.
   const Protocol order[] = {tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk, Protocol::kBulk,
                             Protocol::kFirstLine, Protocol::kPacket};
   for (const Protocol protocol : order) {
-    if (!world.protocols.allows(collective, to_string(protocol))) continue;
-    if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile)) continue;
+    if (!world.protocols.allows(a.collective, to_string(protocol))) continue;
+    if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile || pieces > 1)) continue;
     if (protocol != Protocol::kBulk && !mailbox_only) continue;
     return protocol;
   }
   *none = true;
   return Protocol::kBulk;
+}
+
+/// The largest world that some algorithm reduces in rank order.
+int most_ordered(Collective collective) {
+  int most = 1;
+  for (const Algorithm& a : algorithms())
+    if (a.collective == collective && a.ordered) most = std::max(most, a.max_world == 0 ? kAnySize : a.max_world);
+  return most;
 }
 
 }  // namespace
@@ -132,6 +186,7 @@ std::vector<std::string_view> protocol_names() {
 
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool symmetric, const World& world,
                       std::vector<Rejected>* rejected, const OperatorNeeds& needs) {
+  if (knows_no_counts(collective)) bytes = kNominalBytes;
   Choice choice;
   std::string reasons;
   for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world)) {
@@ -143,6 +198,12 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
     reasons += format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm->name, reason);
     if (rejected != nullptr) rejected->push_back({algorithm->name, std::move(reason)});
   }
+  const bool ordered = world.reproducible && reduces(collective);
+  if (choice.algorithm == nullptr && ordered && world.size > most_ordered(collective))
+    return error(Code::kUnsupported,
+                 "HOCKET_REPRODUCIBLE=1 (Settings::reproducible) takes {} up to {} ranks, not {}: an element must be "
+                 "reduced in rank order by one rank, which has all ranks' values at once",
+                 to_string(collective), most_ordered(collective), world.size);
   if (choice.algorithm == nullptr)
     return error(Code::kUnsupported, "no algorithm is left for {} with {} ranks ({})", to_string(collective),
                  world.size, reasons);
@@ -150,12 +211,14 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
   // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below
   // that a transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
   const Algorithm& a = *choice.algorithm;
-  const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board";
-  const std::uint64_t chunk =
-      collective == Collective::kAllReduce && cut_even
-          ? (bytes + static_cast<std::uint64_t>(world.size) - 1) / static_cast<std::uint64_t>(world.size)
-          : bytes;
-  const std::uint64_t pieces = a.name == "two_shot_board" ? static_cast<std::uint64_t>(world.size) : 1;
+  const bool halving = a.name == "halving_doubling";
+  const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board" || halving;
+  const auto ranks = static_cast<std::uint64_t>(world.size);
+  const std::uint64_t chunks = collective != Collective::kAllReduce || !cut_even ? 1
+                               : halving                                         ? std::bit_floor(ranks)
+                                                                                 : ranks;
+  const std::uint64_t chunk = (bytes + chunks - 1) / chunks;
+  const auto pieces = static_cast<std::uint64_t>(pieces_of(a, world.size));
   const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
   std::uint64_t tile = world.tile_bytes != 0 ? world.tile_bytes : kTileBytes;
   tile = std::min(tile, most);
@@ -174,8 +237,7 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
     choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
   }
   bool none = false;
-  const bool mailbox_only = !a.boards && !a.zero_copy;
-  choice.protocol = protocol_for(collective, std::min(chunk, choice.tile_bytes), mailbox_only, world, &none);
+  choice.protocol = protocol_for(a, std::min(chunk, choice.tile_bytes), world, &none);
   if (none)
     return error(Code::kUnsupported, "HOCKET_PROTO={} leaves no protocol for {} by {} with {} bytes a transfer",
                  world.protocols.text(), to_string(collective), a.name, std::min(chunk, choice.tile_bytes));

@@ -32,6 +32,7 @@ struct World {
   AllowList protocols;
   std::uint64_t tile_bytes = 0;
   int lanes = 0;
+  bool reproducible = false;  ///< reductions keep rank order: only algorithms that are `ordered`
 };
 
 /// What a call's operator asks of the algorithm.
@@ -61,7 +62,8 @@ struct Rejected {
 };
 
 /// `bytes` is what the collective's count makes: the whole buffer for all-reduce, broadcast, reduce, send and receive;
-/// one rank's chunk for the others. `symmetric`: the call's buffers lie in mem_alloc memory. Errors: kUnsupported
+/// one rank's chunk for the others. The uneven forms and groups of sends and receives look at the world and the type
+/// alone, since no rank knows all counts. `symmetric`: the call's buffers lie in mem_alloc memory. Errors: kUnsupported
 /// naming the setting that leaves nothing.
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
                       std::vector<Rejected>* rejected = nullptr, const OperatorNeeds& needs = {});

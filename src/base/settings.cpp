@@ -150,6 +150,14 @@ constexpr Variable kVariables[] = {
     {"HOCKET_LANES", "lanes", true, "a number from 0 (chosen for each call) to 8",
      [](std::string_view text, Settings& s) { return parse_in_range(text, 0, 8, s.lanes); },
      [](const Settings& s) { return format("{}", s.lanes); }},
+    {"HOCKET_REPRODUCIBLE", "reproducible", true, "0 or 1",
+     [](std::string_view text, Settings& s) {
+       int value = 0;
+       if (!parse_in_range(text, 0, 1, value)) return false;
+       s.reproducible = value == 1;
+       return true;
+     },
+     [](const Settings& s) { return std::string(s.reproducible ? "1" : "0"); }},
     {"HOCKET_SPIN", "spin", false, "auto, or microseconds from 0 to 1000000",
      [](std::string_view text, Settings& s) {
        if (same_word(text, "auto")) return s.spin.reset(), true;

@@ -434,6 +434,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   world.slot_bytes = layout.slot_bytes;
   world.tile_bytes = args.settings.tile_bytes;
   world.lanes = args.settings.lanes;
+  world.reproducible = args.settings.reproducible;
   world.hosts = static_cast<int>(hosts.size());
   std::uint64_t graph_at = 0, graph_bytes = 0;
   {

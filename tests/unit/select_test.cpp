@@ -86,6 +86,97 @@ TEST(Select, PeersThatOnlyPutsReachGetNoBoardsNoZeroCopyAndNoPackets) {
     }
 }
 
+TEST(Select, ReproducibleTakesOnlyWhatReducesInRankOrder) {
+  for (const int n : {1, 2, 3, 4, 8, 64, 128})
+    for (const bool direct : {false, true})
+      for (const bool symmetric : {false, true})
+        for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce,
+                                            Collective::kReduceScatterV, Collective::kAllGather})
+          for (std::uint64_t bytes = 8; bytes < 1 << 28; bytes *= 16) {
+            World world = world_of(n);
+            world.reproducible = true;
+            world.direct = direct;
+            const auto choice = choose(collective, bytes, DataType::kBfloat16, symmetric, world);
+            ASSERT_TRUE(choice.ok()) << choice.status().text();
+            EXPECT_TRUE(choice->algorithm->ordered || !reduces(collective)) << choice->algorithm->name;
+          }
+  World world = world_of(129);
+  world.reproducible = true;
+  const auto none = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world);
+  EXPECT_EQ(none.status().code(), Code::kUnsupported);
+  EXPECT_NE(none.status().text().find("HOCKET_REPRODUCIBLE=1"), std::string_view::npos) << none.status().text();
+  EXPECT_NE(none.status().text().find("up to 128 ranks, not 129"), std::string_view::npos) << none.status().text();
+  EXPECT_TRUE(choose(Collective::kAllGather, 1 << 20, DataType::kFloat32, false, world).ok());
+  world = world_of(4, "ring");
+  world.reproducible = true;
+  const auto ruled_out = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world);
+  EXPECT_NE(ruled_out.status().text().find("ring: it does not reduce in rank order"), std::string_view::npos)
+      << ruled_out.status().text();
+}
+
+TEST(Select, UnevenFormsAreChosenByWorldAndTypeAlone) {
+  for (const Collective collective :
+       {Collective::kAllGatherV, Collective::kReduceScatterV, Collective::kAllToAllV, Collective::kExchange})
+    for (const int n : {1, 2, 5, 64, 65, 1000})
+      for (const bool direct : {false, true}) {
+        World world = world_of(n);
+        world.direct = direct;
+        const auto first = choose(collective, 0, DataType::kFloat32, false, world);
+        ASSERT_TRUE(first.ok()) << first.status().text();
+        for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 40; bytes *= 9) {
+          const auto other = choose(collective, bytes, DataType::kFloat32, false, world);
+          EXPECT_EQ(first->algorithm, other->algorithm);
+          EXPECT_EQ(first->protocol, other->protocol);
+          EXPECT_EQ(first->tile_bytes, other->tile_bytes);
+          EXPECT_EQ(first->tiles_per_round, other->tiles_per_round);
+        }
+      }
+}
+
+TEST(Select, LargerWorldsGetLogarithmicFormsForSmallAndInBetween) {
+  World world = world_of(48);
+  world.hosts = 6;
+  world.direct = false;
+  world.hop_seconds = 20e-6;
+  world.seconds_per_byte = 1e-9;
+  const auto name = [&](Collective collective, std::uint64_t bytes) {
+    return choose(collective, bytes, DataType::kFloat32, false, world)->algorithm->name;
+  };
+  EXPECT_EQ(name(Collective::kAllToAll, 16), "bruck");
+  EXPECT_EQ(name(Collective::kAllToAll, 1 << 20), "direct");
+  EXPECT_EQ(name(Collective::kAllGather, 64), "log_step");
+  EXPECT_EQ(name(Collective::kReduceScatter, 64), "log_step");
+  EXPECT_EQ(name(Collective::kGather, 64), "binomial");
+  EXPECT_EQ(name(Collective::kScatter, 64), "binomial");
+  world = world_of(256);
+  world.hosts = 32;
+  world.direct = false;
+  world.hop_seconds = 20e-6;
+  world.seconds_per_byte = 1e-9;
+  EXPECT_EQ(name(Collective::kAllReduce, 64 << 10), "halving_doubling");
+  EXPECT_EQ(name(Collective::kAllReduce, 1 << 30), "ring");
+}
+
+TEST(Select, SlotsOfSeveralTilesHaveRoomForThem) {
+  for (const std::string_view algorithm : {"halving_doubling", "log_step", "bruck", "binomial", "two_shot_board"})
+    for (int c = 0; c < kCollectiveCount; ++c) {
+      const auto* found = find_algorithm(static_cast<Collective>(c), algorithm);
+      if (found == nullptr) continue;
+      for (const int n : {2, 3, 8, 100}) {
+        const auto choice = choose(found->collective, 1 << 20, DataType::kFloat32, false, world_of(n, algorithm));
+        ASSERT_TRUE(choice.ok()) << choice.status().text();
+        EXPECT_LE(choice->tile_bytes * static_cast<std::uint64_t>(pieces_of(*found, n)), world_of(n).slot_bytes);
+        if (pieces_of(*found, n) > 1) {
+          EXPECT_NE(choice->protocol, Protocol::kPacket);
+        }
+      }
+      World world = world_of(20'000, algorithm);
+      if (found->max_world != 0) continue;
+      const auto none = choose(found->collective, 8, DataType::kFloat32, false, world);
+      EXPECT_NE(none.status().text().find("does not hold"), std::string_view::npos) << none.status().text();
+    }
+}
+
 TEST(Select, SymmetricMemoryIsUsedDirectly) {
   const auto choice = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, true, world_of(4));
   ASSERT_TRUE(choice.ok());

@@ -39,6 +39,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
   EXPECT_EQ(settings.slot_bytes, 65536u);
   EXPECT_EQ(settings.slots, 0);
   EXPECT_EQ(settings.lanes, 0);
+  EXPECT_FALSE(settings.reproducible);
   EXPECT_EQ(settings.tile_bytes, 0u);
   EXPECT_FALSE(settings.spin);
   EXPECT_FALSE(settings.log);
@@ -53,7 +54,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
              "HOCKET_WARN_AFTER=0.5", "HOCKET_TIMEOUT=2", "HOCKET_START_TIMEOUT=1e1", "HOCKET_TILE_BYTES=4k",
              "HOCKET_SLOT_BYTES=1M", "HOCKET_SLOTS=2", "HOCKET_LANES=3", "HOCKET_SPIN=50", "HOCKET_HOST_ID=box 1",
              "HOCKET_INTERFACE=^docker", "HOCKET_PORTS=4000-4010", "HOCKET_LOG=Debug", "HOCKET_FLIGHT_RECORDER=16",
-             "HOCKET_FENCE=1"})
+             "HOCKET_REPRODUCIBLE=1", "HOCKET_FENCE=1"})
           .value();
   EXPECT_EQ(settings.algo, "ring,tree");
   EXPECT_EQ(settings.proto, "^packet");
@@ -65,6 +66,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.slot_bytes, 1u << 20);
   EXPECT_EQ(settings.slots, 2);
   EXPECT_EQ(settings.lanes, 3);
+  EXPECT_TRUE(settings.reproducible);
   EXPECT_EQ(settings.spin, 50us);
   EXPECT_EQ(settings.host_id, "box 1");
   EXPECT_EQ(settings.interfaces, "^docker");
@@ -77,7 +79,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       describe_changes(settings),
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
-      "HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 HOCKET_LOG=debug "
+      "HOCKET_REPRODUCIBLE=1 HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 "
+      "HOCKET_LOG=debug "
       "HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
 }
 
@@ -94,7 +97,8 @@ TEST_F(SettingsTest, AMalformedValueNamesVariableValueAndWhatIsAccepted) {
                             "HOCKET_LANES=-1",        "HOCKET_LANES=129",
                             "HOCKET_SPIN=often",      "HOCKET_SPIN=-5",
                             "HOCKET_LOG=loud",        "HOCKET_FLIGHT_RECORDER=15",
-                            "HOCKET_FENCE=yes",       "HOCKET_ALGO=ring\ntree"}) {
+                            "HOCKET_FENCE=yes",       "HOCKET_REPRODUCIBLE=2",
+                            "HOCKET_ALGO=ring\ntree"}) {
     const auto result = parse({entry});
     ASSERT_FALSE(result.ok()) << entry;
     EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
