@@ -863,11 +863,13 @@ void reduce(const ReduceArgs& args) {
   if constexpr (Op::kDivides) {
     if (!args.finish) return reduce<Type, Sum>(args);
   }
-  if (args.source_count == 2) {
-    reduce_sources<Type, Op, 2>(args);
-  } else {
-    reduce_sources<Type, Op, 0>(args);
+  // Two sources are the commonest Move. Where elements are converted, that takes the time, and a kernel more would only
+  // be compiled.
+  constexpr bool kConverts = sizeof(typename Type::Stored) == 1 && sizeof(typename Type::Lane) != 1;
+  if constexpr (!kConverts) {
+    if (args.source_count == 2) return reduce_sources<Type, Op, 2>(args);
   }
+  reduce_sources<Type, Op, 0>(args);
 }
 
 // ---- The scaling of a premultiplied sum.
