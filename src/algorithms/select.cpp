@@ -113,19 +113,12 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
   return list;
 }
 
-/// Each element is reduced by one Move, over all ranks in their order.
-bool keeps_rank_order(const Algorithm& a) {
-  for (const std::string_view prefix : {"one_shot", "two_shot", "direct"})
-    if (a.name.starts_with(prefix)) return true;
-  return false;
-}
-
 /// Empty: it fits.
 std::string why_not(const Algorithm& a, bool symmetric, const World& world, const OperatorNeeds& needs) {
   if (!world.algorithms.allows(a.collective, a.name))
     return format("HOCKET_ALGO={} rules it out", world.algorithms.text());
   if (a.max_world != 0 && world.size > a.max_world) return format("it is for up to {} ranks", a.max_world);
-  if (needs.rank_order && !keeps_rank_order(a)) return "it does not combine the ranks in their order";
+  if (needs.rank_order && !a.ordered) return "it does not combine the ranks in their order";
   if (needs.own_input && a.zero_copy) return "peers would read inputs before they are scaled";
   if (world.reproducible && reduces(a.collective) && !a.ordered)
     return "it does not reduce in rank order, which HOCKET_REPRODUCIBLE=1 asks for";

@@ -69,7 +69,8 @@ constexpr std::size_t kCounts[] = {0, 1, 2, 5, 12, 13, 48, 63, 64, 257, 1000, 40
 #endif
 constexpr std::size_t kMostCount = 4099;
 
-bool reduces(Collective c) {
+/// Those that take a Reduction and equal counts.
+bool is_tested(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
 }
 
@@ -248,7 +249,8 @@ class Operators : public testing::TestWithParam<std::tuple<int, Reach>> {
   /// For each algorithm that reduces: a world that is held to it.
   void for_each_algorithm(const std::function<void(Communicator&, const Algorithm&)>& body) {
     for (const Algorithm& algorithm : algorithms()) {
-      if (!reduces(algorithm.collective)) continue;
+      if (!is_tested(algorithm.collective)) continue;
+      if (algorithm.max_world != 0 && size() > algorithm.max_world) continue;
       if (reach() == Reach::kPosted && size() > 1 && (algorithm.zero_copy || algorithm.boards)) continue;
       Settings settings;
       settings.algo = std::string(to_string(algorithm.collective)) + ":" + std::string(algorithm.name);
@@ -334,7 +336,7 @@ TEST_P(Operators, PremultipliedWithFractionsGivesEqualBitsOnAllRanks) {
       mine.assign(b.output, b.output + kCount * size_of(type));
       together.arrive_and_wait();
       EXPECT_EQ(mine, results[0]) << algorithm.name << " " << to_string(type);
-      if (algorithm.name.starts_with("one_shot") || algorithm.name.starts_with("two_shot")) {
+      if (algorithm.ordered) {
         for (Rank r = 0; r < n; ++r)
           inputs[static_cast<std::size_t>(r)] = scaled(type, inputs[static_cast<std::size_t>(r)], kScalars[r]);
         EXPECT_EQ(mine, reduced(type, ReduceOp::kSum, inputs)) << algorithm.name << " " << to_string(type);
@@ -418,8 +420,7 @@ TEST_P(Operators, UsersOperatorsAreCombinedInRankOrderWhereTheyDoNotCommute) {
     Buffers b = buffers_for(comm, algorithm.zero_copy, input_count(collective, n, kMostCount) * 8);
     if (b.input == nullptr) return;
     const Reduction compose = Reduction::user<std::uint64_t>("compose", composed, Commutative::kNo);
-    const bool in_order = algorithm.name.starts_with("one_shot") || algorithm.name.starts_with("two_shot") ||
-                          algorithm.name.starts_with("direct");
+    const bool in_order = algorithm.ordered;
     for (const std::size_t count : kCounts) {
       if (count == 0 && algorithm.zero_copy) continue;  // no buffer is of any memory then
       const std::size_t inputs = input_count(collective, n, count);
