@@ -120,7 +120,7 @@ std::string metrics_text(std::span<const MetricsEntry> entries, const std::strin
   counter("hocket_failed_calls_total", "Calls that ended with an error.", &CollectiveMetrics::failed, 1);
   counter("hocket_bytes_total", "Bytes of the calls that succeeded, as nccl-tests counts them.",
           &CollectiveMetrics::bytes, 1);
-  counter("hocket_timed_calls_total", "Calls that were timed: all large ones and one in 32 of the small.",
+  counter("hocket_timed_calls_total", "Calls that were timed: all large ones and one in 127 of the small.",
           &CollectiveMetrics::timed, 1);
   counter("hocket_timed_seconds_total", "Time in the calls that were timed.", &CollectiveMetrics::timed_ns, 1e-9);
   family("hocket_busbw_bytes_per_second", "gauge", "Percentiles of the bus bandwidth of the timed calls.",

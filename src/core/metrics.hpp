@@ -48,6 +48,12 @@ struct CollectiveMetrics {
   std::atomic<std::uint64_t> timed{0};
   std::atomic<std::uint64_t> timed_ns{0};
   Histogram busbw;  ///< bytes a second, of the timed calls
+
+  /// A call that succeeded and was not timed.
+  void count(std::uint64_t of_bytes) noexcept {
+    calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    bytes.store(bytes.load(std::memory_order_relaxed) + of_bytes, std::memory_order_relaxed);
+  }
 };
 
 /// The bytes of a call by nccl-tests' rule, and what algbw is multiplied with for busbw.
@@ -56,16 +62,14 @@ double bus_factor(Collective collective, int size);
 
 class CallMetrics {
  public:
-  /// Calls of at least this many bytes are all timed, of the others one in kSampled.
-  static constexpr std::uint64_t kAlwaysTimed = 256 << 10;
-  static constexpr std::uint64_t kSampled = 32;
+  /// Calls of at least this many bytes are all timed, of the others one in kSampled: a prime, as programs repeat
+  /// themselves.
+  static constexpr std::uint64_t kAlwaysTimed = 64 << 10;
+  static constexpr std::uint32_t kSampled = 127;
 
   CallMetrics(int rank, int size) : rank_(rank), size_(size) {}
 
-  bool wants_time(const CallKey& key) const noexcept {
-    const CollectiveMetrics& m = of(key);
-    return m.calls.load(std::memory_order_relaxed) % kSampled == 0 || key.count * size_of(key.type) >= kAlwaysTimed;
-  }
+  bool always_timed(const CallKey& key) const noexcept { return key.count * size_of(key.type) >= kAlwaysTimed; }
   /// `ns`: how long it took, or negative if it was not timed.
   void ended(const CallKey& key, bool done, std::int64_t ns) noexcept;
 
@@ -76,10 +80,9 @@ class CallMetrics {
   const CollectiveMetrics& of(Collective collective) const {
     return collectives_[static_cast<std::size_t>(collective)];
   }
+  CollectiveMetrics& of(Collective collective) { return collectives_[static_cast<std::size_t>(collective)]; }
 
  private:
-  const CollectiveMetrics& of(const CallKey& key) const { return of(key.collective); }
-
   const int rank_;
   const int size_;
   std::uint64_t id_ = 0;

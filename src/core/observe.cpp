@@ -87,7 +87,17 @@ std::string file_of_rank(const std::string& name, Rank rank) {
 
 // ---- Observer ----
 
-void Observer::end(const ReadyCall& call, std::uint64_t number, bool done) noexcept {
+void Observer::look_up(const ReadyCall& call) noexcept {
+  what_ = call.record_what;
+  count_ = call.key.count;
+  always_timed_ = track_ != nullptr || metrics_->always_timed(call.key);
+  if (metrics_) {
+    bytes_ = bytes_of(call.key, metrics_->size());
+    counters_ = &metrics_->of(call.key.collective);
+  }
+}
+
+void Observer::end_in_full(const ReadyCall& call, std::uint64_t number, bool done) noexcept {
   const std::int64_t now = begin_ns_ != 0 ? os::now_ns() : 0;
   if (metrics_) metrics_->ended(call.key, done, begin_ns_ != 0 ? now - begin_ns_ : -1);
   if (track_) {

@@ -62,10 +62,19 @@ class Observer {
   /// A wait that is shorter is not shown.
   static constexpr std::int64_t kShownWait_ns = 10'000;
 
-  void begin(const CallKey& key) noexcept {
-    if (track_ || (metrics_ && metrics_->wants_time(key))) begin_ns_ = os::now_ns();
+  void begin(const ReadyCall& call) noexcept {
+    if (call.record_what != what_ || call.key.count != count_) [[unlikely]]
+      look_up(call);
+    if (always_timed_ || ++small_calls_ % CallMetrics::kSampled == 0) [[unlikely]]
+      begin_ns_ = os::now_ns();
   }
-  void end(const ReadyCall& call, std::uint64_t number, bool done) noexcept;
+  void end(const ReadyCall& call, std::uint64_t number, bool done) noexcept {
+    if (begin_ns_ == 0 && done) [[likely]] {
+      counters_->count(bytes_);
+    } else {
+      end_in_full(call, number, done);
+    }
+  }
   /// Nothing moves, and this is what the call waits for.
   void still(const WaitingOn& waiting) noexcept {
     wait_ns_ = os::now_ns();
@@ -86,9 +95,19 @@ class Observer {
   friend class Observation;
   explicit Observer(Observation& owner) : owner_(owner) {}
 
+  void look_up(const ReadyCall& call) noexcept;
+  void end_in_full(const ReadyCall& call, std::uint64_t number, bool done) noexcept;
+
   Observation& owner_;  ///< of the engine, which the communicator holds
   std::unique_ptr<TraceTrack> track_;
   std::unique_ptr<CallMetrics> metrics_;
+  // What begin() and end() need of the last call, as calls repeat: a few nanoseconds each are all they may take.
+  std::uint64_t what_ = ~std::uint64_t{0};
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+  CollectiveMetrics* counters_ = nullptr;
+  bool always_timed_ = false;
+  std::uint32_t small_calls_ = 0;
   std::int64_t begin_ns_ = 0;  ///< 0: not timed
   std::int64_t wait_ns_ = 0;   ///< 0: not waiting
   WaitingOn waiting_;

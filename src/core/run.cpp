@@ -78,7 +78,7 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
     live.entered.store(++calls, std::memory_order_release);
   }
   if (observer) [[unlikely]]
-    observer->begin(call.key);
+    observer->begin(call);
   executor->start(bound, call.plan->drains);
 }
 

@@ -174,15 +174,11 @@ TEST(CallMetrics, CountsEveryCallAndTimesAllLargeOnes) {
   CallMetrics metrics(1, 4);
   metrics.set_id(0x1f);
   const CallKey small = a_call(Collective::kAllReduce, 2).key, large = a_call(Collective::kAllReduce, 1 << 20).key;
-  int timed = 0;
-  for (int i = 0; i < 64; ++i) {
-    const bool wants = metrics.wants_time(small);
-    timed += wants;
-    metrics.ended(small, true, wants ? 1000 : -1);
-  }
-  EXPECT_EQ(timed, 2);
+  EXPECT_FALSE(metrics.always_timed(small));
+  for (int i = 0; i < 62; ++i) metrics.of(Collective::kAllReduce).count(bytes_of(small, 4));
+  for (int i = 0; i < 2; ++i) metrics.ended(small, true, 1000);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(metrics.wants_time(large));
+    EXPECT_TRUE(metrics.always_timed(large));
     metrics.ended(large, true, 1'000'000);
   }
   metrics.ended(large, false, 5);
