@@ -97,8 +97,8 @@ struct Settings {
   bool fence_excluded = false;
 
   /// HOCKET_TRACE, file: where each process writes its calls, and its waits of more than 10 us in them, as a trace for
-  /// Perfetto (ui.perfetto.dev) or chrome://tracing. "{rank}" in the name becomes the rank; without it "t.json" is
-  /// t.0.json for rank 0. Default: empty, no trace.
+  /// Perfetto (ui.perfetto.dev) or chrome://tracing. "{rank}" and "{pid}" in the name are replaced; without them
+  /// "t.json" is t.0.json for rank 0. Default: empty, no trace.
   std::string trace;
 
   /// HOCKET_METRICS, file: where each process writes, every 5 seconds, counts, bytes and bandwidths of its calls as

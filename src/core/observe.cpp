@@ -69,14 +69,17 @@ std::string quoted(std::string_view text) {
 }  // namespace
 
 std::string file_of_rank(const std::string& name, Rank rank) {
-  constexpr std::string_view kPlace = "{rank}";
   const std::string number = std::to_string(rank);
-  if (name.find(kPlace) != std::string::npos) {
-    std::string path = name;
-    for (std::size_t at = path.find(kPlace); at != std::string::npos; at = path.find(kPlace, at + number.size()))
-      path.replace(at, kPlace.size(), number);
-    return path;
+  std::string path = name;
+  bool named = false;
+  const std::pair<std::string_view, std::string> places[] = {{"{rank}", number}, {"{pid}", std::to_string(::getpid())}};
+  for (const auto& [place, value] : places) {
+    for (std::size_t at = path.find(place); at != std::string::npos; at = path.find(place, at + value.size())) {
+      path.replace(at, place.size(), value);
+      named = true;
+    }
   }
+  if (named) return path;
   const std::size_t slash = name.rfind('/');
   const std::size_t first = slash == std::string::npos ? 0 : slash + 1;
   const std::size_t dot = name.rfind('.');

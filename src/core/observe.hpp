@@ -29,7 +29,7 @@ namespace hocket {
 
 class Observation;
 
-/// "trace.json" of rank 3 is "trace.3.json"; "{rank}" in the name is where the rank goes instead.
+/// "trace.json" of rank 3 is "trace.3.json"; "{rank}" and "{pid}" in the name are replaced instead.
 std::string file_of_rank(const std::string& name, Rank rank);
 
 /// How far this host's clock is ahead of rank 0's, from times that travelled with exchanges that were made anyway: what

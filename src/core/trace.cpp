@@ -2,6 +2,7 @@
 #include "core/trace.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +36,17 @@ std::string microseconds(std::int64_t ns) {
 }  // namespace
 
 Result<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& path, int rank, std::string_view process) {
-  os::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  os::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (!fd) return system_error(Code::kSystem, errno, "HOCKET_TRACE: {} cannot be written", path);
+  // Two processes may both be a rank 0: of two jobs, or of communicators that not all processes are in.
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return error(
+        Code::kSystem,
+        "HOCKET_TRACE: {} is being written by another rank {}: put {{pid}} into the name, so that each process "
+        "has a file of its own",
+        path, rank);
+  if (::ftruncate(fd.get(), 0) != 0 && errno != EINVAL)  // a pipe or device has no length
+    return system_error(Code::kSystem, errno, "HOCKET_TRACE: {} cannot be emptied", path);
   std::unique_ptr<TraceFile> file(new TraceFile(std::move(fd), path, rank));
   file->pending_ = kOpening;
   file->append(format("{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":{}}}}}", rank,

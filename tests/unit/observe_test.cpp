@@ -49,6 +49,7 @@ TEST(FileOfRank, PutsTheRankWhereItIsAskedForOrBeforeTheEnding) {
   EXPECT_EQ(file_of_rank("a.b/trace", 3), "a.b/trace.3");
   EXPECT_EQ(file_of_rank(".trace", 0), ".trace.0");
   EXPECT_EQ(file_of_rank("r{rank}/t.{rank}.json", 12), "r12/t.12.json");
+  EXPECT_EQ(file_of_rank("t.{pid}", 3), "t." + std::to_string(::getpid()));
 }
 
 TEST(ClockBounds, FindsTheOffsetOfAnotherClockWithinItsOwnBound) {
@@ -161,6 +162,18 @@ TEST(TraceFile, IsWholeJsonAfterEachWrite) {
   EXPECT_EQ(events[4]["name"], "wait for rank 2");
   EXPECT_EQ(events[4]["args"]["for"], "data");
   EXPECT_EQ(events[5]["name"], "9 slices were dropped");
+}
+
+TEST(TraceFile, IsNotSharedByTwoWriters) {
+  const TempFolder folder;
+  auto first = TraceFile::create(folder / "t.json", 0, "");
+  ASSERT_TRUE(first.ok());
+  const auto second = TraceFile::create(folder / "t.json", 0, "");
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().text().find("{pid}"), std::string::npos) << second.status().text();
+  EXPECT_EQ(nlohmann::json::parse(contents(folder / "t.json"))["traceEvents"].size(), 2u);
+  first = Status(Code::kAborted, "closed");
+  EXPECT_TRUE(TraceFile::create(folder / "t.json", 0, "").ok());
 }
 
 TEST(TraceFile, AFolderThatIsNotThereIsNamed) {
