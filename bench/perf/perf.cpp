@@ -83,7 +83,10 @@ int perf_main(int argc, char** argv, const char* version) {
   if (!parsed.options) return parsed.exit_code;
   const Options& options = *parsed.options;
   // No time limit: while one rank checks a large buffer, others wait for it.
-  const auto launched = launched_from_environment(std::chrono::nanoseconds(0));
+  auto settings = Settings::from_environment();
+  if (!settings.ok()) return complain(settings.status().text());
+  settings->start_timeout = std::chrono::nanoseconds(0);
+  const auto launched = launched_from_environment(*settings);
   if (!launched.ok()) return complain(launched.status().text());
   if (*launched) {
     const LaunchedRank& me = **launched;

@@ -27,6 +27,7 @@
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"
+#include "hocket/unique_id.hpp"
 
 namespace hocket {
 struct CommunicatorState;  // the inside: core/communicator_state.hpp
@@ -72,8 +73,17 @@ class Communicator {
   /// exactly these ranks. Errors name the rank and host that is missing or differs.
   static Result<Communicator> create(Rank rank, int size, Exchange exchange, const Settings& settings = {},
                                      std::shared_ptr<Engine> engine = nullptr);
+  /// The same with nothing but an id that all ranks were given (see unique_id.hpp), each id for one communicator. With
+  /// several, made by several processes and in the same order everywhere, each serves its share of the hosts. Errors
+  /// also name ranks that have not come until HOCKET_START_TIMEOUT, and those that came.
+  static Result<Communicator> create(const UniqueId& id, Rank rank, int size, const Settings& settings = {},
+                                     std::shared_ptr<Engine> engine = nullptr);
+  static Result<Communicator> create(std::span<const UniqueId> ids, Rank rank, int size, const Settings& settings = {},
+                                     std::shared_ptr<Engine> engine = nullptr);
   /// The same, returning at once; see PendingCommunicator.
   static PendingCommunicator create_pending(Rank rank, int size, Exchange exchange, const Settings& settings = {},
+                                            std::shared_ptr<Engine> engine = nullptr);
+  static PendingCommunicator create_pending(const UniqueId& id, Rank rank, int size, const Settings& settings = {},
                                             std::shared_ptr<Engine> engine = nullptr);
   /// Rank and size from whoever started this program: `hocket run` (HOCKET_RANK, HOCKET_SIZE and an inherited
   /// descriptor). A program that nobody started is a world of one. May be called more than once; every rank must call

@@ -9,3 +9,4 @@
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"
+#include "hocket/unique_id.hpp"

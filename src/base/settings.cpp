@@ -210,8 +210,8 @@ constexpr Variable kVariables[] = {
 
 // Variables that other parts of hocket read: who starts ranks, and the topology.
 constexpr std::string_view kOtherVariables[] = {
-    "HOCKET_RANK",   "HOCKET_SIZE",       "HOCKET_LOCAL_RANK", "HOCKET_LOCAL_SIZE", "HOCKET_RUN_FD",
-    "HOCKET_JOB_ID", "HOCKET_RENDEZVOUS", "HOCKET_PORT",       "HOCKET_SECRET",     "HOCKET_TOPOLOGIES",
+    "HOCKET_RANK",       "HOCKET_SIZE", "HOCKET_LOCAL_RANK", "HOCKET_LOCAL_SIZE", "HOCKET_RUN_FD", "HOCKET_JOB_ID",
+    "HOCKET_RENDEZVOUS", "HOCKET_PORT", "HOCKET_SECRET",     "HOCKET_TOPOLOGIES", "HOCKET_ROOT",   "HOCKET_UNIQUE_ID",
 };
 
 Status malformed(const Variable& variable, std::string_view value) {

@@ -9,11 +9,12 @@
 
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "core/bootstrap/bootstrap.hpp"
 #include "core/communicator_state.hpp"
-#include "exec/channel_key.hpp"
 #include "core/launch.hpp"
 #include "core/reduction.hpp"
 #include "core/stream.hpp"
+#include "exec/channel_key.hpp"
 #include "exec/reduce_scalar.hpp"
 
 namespace hocket {
@@ -318,13 +319,38 @@ Result<Communicator> Communicator::create(Rank rank, int size, Exchange exchange
   return Communicator(std::move(made));
 }
 
+namespace {
+
+Result<Communicator> create_by_ids(std::span<const UniqueId> ids, Rank rank, int size, const Settings& settings,
+                                   const std::shared_ptr<Engine>& engine, const os::AbortFlag* abort) {
+  CreateArgs args{.rank = rank, .size = size, .exchange = {}, .settings = settings, .engine = {}, .abort = abort};
+  HOCKET_ASSIGN(args.engine, EngineCore::of(engine));
+  HOCKET_ASSIGN(const std::shared_ptr<Bootstrap> bootstrap, Bootstrap::join(ids, rank, size, settings, abort));
+  args.exchange = exchange_of(bootstrap);
+  HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
+  made->meeting = bootstrap->counters().to_text();
+  return Communicator(std::move(made));
+}
+
+}  // namespace
+
+Result<Communicator> Communicator::create(const UniqueId& id, Rank rank, int size, const Settings& settings,
+                                          std::shared_ptr<Engine> engine) {
+  return create(std::span(&id, 1), rank, size, settings, std::move(engine));
+}
+
+Result<Communicator> Communicator::create(std::span<const UniqueId> ids, Rank rank, int size, const Settings& settings,
+                                          std::shared_ptr<Engine> engine) {
+  return create_by_ids(ids, rank, size, settings, engine, nullptr);
+}
+
 Result<Communicator> Communicator::from_environment() {
   HOCKET_ASSIGN(const Settings settings, Settings::from_environment());
   return from_environment(settings);
 }
 
 Result<Communicator> Communicator::from_environment(const Settings& settings, std::shared_ptr<Engine> engine) {
-  HOCKET_ASSIGN(std::optional<LaunchedRank> launched, launched_from_environment(settings.start_timeout));
+  HOCKET_ASSIGN(std::optional<LaunchedRank> launched, launched_from_environment(settings));
   if (!launched) return create(0, 1, {}, settings, std::move(engine));
   return create(launched->rank, launched->size, std::move(launched->exchange), settings, std::move(engine));
 }
@@ -348,27 +374,14 @@ PendingCommunicator::~PendingCommunicator() {
   if (state_) abort();
 }
 
-PendingCommunicator Communicator::create_pending(Rank rank, int size, Exchange exchange, const Settings& settings,
-                                                 std::shared_ptr<Engine> engine) {
+namespace {
+
+PendingCommunicator start_pending(std::function<Result<Communicator>(const os::AbortFlag* abort)> make_one) {
   auto flag = os::AbortFlag::create();
   if (!flag.ok()) return PendingCommunicator(nullptr);
   auto state = std::make_shared<PendingCommunicator::State>(std::move(*flag));
-  const auto make = [state, rank, size, exchange = std::move(exchange), settings,
-                     engine = std::move(engine)]() mutable {
-    CreateArgs args;
-    args.rank = rank;
-    args.size = size;
-    args.exchange = std::move(exchange);
-    args.settings = settings;
-    args.abort = &state->abort;
-    Result<Communicator> result = Status(Code::kInternal, "");
-    if (auto core = EngineCore::of(engine); core.ok()) {
-      args.engine = *core;
-      auto made = make_communicator(std::move(args));
-      result = made.ok() ? Result<Communicator>(Communicator(std::move(*made))) : Result<Communicator>(made.status());
-    } else {
-      result = core.status();
-    }
+  const auto make = [state, make_one = std::move(make_one)] {
+    Result<Communicator> result = make_one(&state->abort);
     const std::lock_guard lock(state->mutex);
     if (state->done) return;  // aborted: what was made ends here
     state->result = std::move(result);
@@ -382,6 +395,26 @@ PendingCommunicator Communicator::create_pending(Rank rank, int size, Exchange e
     state->done = true;
   }
   return PendingCommunicator(std::move(state));
+}
+
+}  // namespace
+
+PendingCommunicator Communicator::create_pending(Rank rank, int size, Exchange exchange, const Settings& settings,
+                                                 std::shared_ptr<Engine> engine) {
+  return start_pending([=, exchange = std::move(exchange)](const os::AbortFlag* abort) -> Result<Communicator> {
+    CreateArgs args{
+        .rank = rank, .size = size, .exchange = exchange, .settings = settings, .engine = {}, .abort = abort};
+    HOCKET_ASSIGN(args.engine, EngineCore::of(engine));
+    HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
+    return Communicator(std::move(made));
+  });
+}
+
+PendingCommunicator Communicator::create_pending(const UniqueId& id, Rank rank, int size, const Settings& settings,
+                                                 std::shared_ptr<Engine> engine) {
+  return start_pending([=](const os::AbortFlag* abort) {
+    return create_by_ids(std::span(&id, 1), rank, size, settings, engine, abort);
+  });
 }
 
 bool PendingCommunicator::ready() const {
@@ -465,6 +498,7 @@ std::string Communicator::describe() const {
   text += format("  made in {:.2f} ms:", static_cast<double>(total) / 1e6);
   for (const Phase& phase : s.phases) text += format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
   text += "\n";
+  if (!s.meeting.empty()) text += format("  met by a unique id: {}\n", s.meeting);
   for (Rank r = 0; r < s.size; ++r) {
     const PeerView* const view = s.channels->find(r);
     if (view == nullptr) continue;

@@ -113,6 +113,7 @@ struct CommunicatorState {
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
   std::vector<Phase> phases;
+  std::string meeting;  ///< what the start by a unique id cost, for describe(); else empty
   std::uint64_t loss_subscription = 0;
 
   // The holder of the turnstile's turn owns these.

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// core/launch.hpp: what `hocket run` and a rank that it started say to each other.
+// core/launch.hpp: who this process is, by whoever started it.
 //
-// The launcher gives each rank one end of a Unix stream socket in HOCKET_RUN_FD. An exchange is one request of every
-// rank and one answer to each: the concatenation by rank, or why there is none. Other side: tools/run.cpp. Next stop:
-// core/communicator.cpp (Communicator::from_environment), which is given the exchange.
+// Each launcher is a file in core/launch/: it finds rank and size in variables, and how the ranks meet: by an exchange
+// of its own (`hocket run`), or by a UniqueId that rank 0 makes and the launcher carries. Asked in this order, the more
+// explicit and the inner first:
+//
+//   hocket run          HOCKET_RUN_FD (an inherited socket; its protocol is below, its other side tools/run.cpp)
+//   variables           HOCKET_RANK and HOCKET_SIZE, and HOCKET_UNIQUE_ID or HOCKET_ROOT; a Kubernetes Indexed Job has
+//                       JOB_COMPLETION_INDEX for the rank
+//   a file              HOCKET_RENDEZVOUS; ranks by HOCKET_RANK and HOCKET_SIZE, or Slurm's variables
+//   torchrun            RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+//   PMIx                PMIX_NAMESPACE and PMIX_RANK: Open MPI's mpirun, srun --mpi=pmix
+//   PMI                 PMI_FD, PMI_RANK and PMI_SIZE: MPICH's mpirun, srun --mpi=pmi2
+//
+// Nothing of these is a world of one. Where another one lower in the list has another rank or size, a warning names
+// both. Nothing is opened before the first exchange, and the meeting is kept for the life of the process.
+// Next stop: core/communicator.cpp (Communicator::from_environment), which is given the exchange.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "hocket/communicator.hpp"
 #include "hocket/settings.hpp"
@@ -41,17 +54,16 @@ struct LaunchedRank {
   Rank rank = 0;
   int size = 1;
   int local_rank = 0;
+  std::string launcher;  ///< "hocket run", "PMIx", …: for texts
   /// Any number of times, every rank equally often; calls of several threads run one after the other. Errors: kPeerLost
-  /// with who died and how (also when the launcher did), kTimeout, kMismatch (other lengths or order elsewhere). After
-  /// kTimeout or a lost launcher every later exchange fails alike.
+  /// with who died and how (also when the launcher did), kTimeout, kMismatch (other lengths or order elsewhere), and
+  /// for the first one all of Bootstrap::join. After kTimeout or a lost peer every later exchange fails alike.
   Exchange exchange;
 };
 
-/// Who this process is by HOCKET_RANK, HOCKET_SIZE, HOCKET_LOCAL_RANK and HOCKET_RUN_FD; nothing if none of the first
-/// two and the last is set. The descriptor is taken on the first call and kept to the end of the process.
-/// `start_timeout` bounds each exchange, 0 is never. Errors: kInvalidArgument naming the variable and what is wrong
-/// with it. Any thread.
-Result<std::optional<LaunchedRank>> launched_from_environment(
-    std::chrono::nanoseconds start_timeout = Settings{}.start_timeout);
+/// Who this process is; nothing if no launcher has left its variables. Of `settings`, start_timeout bounds each
+/// exchange, and interfaces, ports and host_id are how ranks meet. Errors: kInvalidArgument naming the variable and
+/// what is wrong with it or missing; kUnsupported with the package or option that is missing. Any thread.
+Result<std::optional<LaunchedRank>> launched_from_environment(const Settings& settings = {});
 
 }  // namespace hocket

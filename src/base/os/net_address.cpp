@@ -11,7 +11,9 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 
 #include "base/log.hpp"
 #include "base/os/process.hpp"
@@ -40,6 +42,14 @@ int prefix_of(const sockaddr* mask) {
 
 bool is_virtual(std::string_view name) {
   return name == "docker0" || name.starts_with("virbr") || name.starts_with("veth") || name.starts_with("br-");
+}
+
+// Interfaces are looked at often; once in a process is enough.
+bool first_time(const std::string& wanted) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& told = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return told.insert(wanted).second;
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -261,7 +271,7 @@ std::vector<NetCandidate> order_candidates(std::span<const NetInterface> interfa
         if (i.name.starts_with(wanted) && std::find(names.begin(), names.end(), i.name) == names.end())
           names.push_back(i.name);
       }
-      if (names.size() > 1) {
+      if (names.size() > 1 && first_time(wanted)) {
         HOCKET_LOG(LogLevel::kWarn,
                    "HOCKET_INTERFACE={} matches {} interfaces, {}: write ={} if only that one is meant", wanted,
                    names.size(), join(names, ", "), wanted);

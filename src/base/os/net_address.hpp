@@ -124,8 +124,8 @@ struct NetCandidate {
   bool usable() const noexcept { return reach != NetReach::kUnusable; }
 };
 
-/// Every address in `interfaces`, best first, the unusable ones last. Pure but for one warning, each time, for an entry
-/// of the filter that several interfaces begin with.
+/// Every address in `interfaces`, best first, the unusable ones last. Pure but for one warning, the first time, for an
+/// entry of the filter that several interfaces begin with.
 std::vector<NetCandidate> order_candidates(std::span<const NetInterface> interfaces, const InterfaceFilter& filter);
 
 /// This host's candidates. Errors: kSystem; kInvalidArgument if none is usable, with one line for each.

@@ -48,6 +48,10 @@ Thread& Thread::operator=(Thread&& other) noexcept {
   return *this;
 }
 
+void Thread::detach() noexcept {
+  if (thread_.joinable()) thread_.detach();
+}
+
 void Thread::join() noexcept {
   if (!thread_.joinable()) return;
   if (fork_mark_.forked()) {

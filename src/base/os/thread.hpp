@@ -32,6 +32,8 @@ class Thread {
   bool running() const noexcept { return thread_.joinable(); }
   /// Waits for the body to return. In a forked child, which has no such thread, only forgets it.
   void join() noexcept;
+  /// Lets it run to its end, or the process's, with no owner: its body must own all that it uses.
+  void detach() noexcept;
 
  private:
   explicit Thread(std::thread thread) noexcept : thread_(std::move(thread)) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/launch.hpp"
+// run_descriptor.cpp: a rank that `hocket run` started on this host: the launcher answers exchanges over a socket.
+#include "core/launch/launchers.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -108,23 +109,6 @@ class Launcher {
   Status broken_;
 };
 
-Result<int> number_of(const char* name, int low, int high) {
-  const char* text = std::getenv(name);
-  if (!text || !*text) {
-    return error(Code::kInvalidArgument,
-                 "{} is not set, but others of HOCKET_RANK, HOCKET_SIZE and HOCKET_RUN_FD are: start the "
-                 "ranks by `hocket run`, or unset all of them",
-                 name);
-  }
-  const std::string_view view = text;
-  int value = 0;
-  const auto [end, bad] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (bad != std::errc() || end != view.data() + view.size() || value < low || value > high) {
-    return error(Code::kInvalidArgument, "{}='{}' is no number from {} to {}", name, view, low, high);
-  }
-  return value;
-}
-
 // A wrong number must not cost the program a descriptor of its own, so all is looked at before it is taken.
 Status check_descriptor(int fd) {
   if (::fcntl(fd, F_GETFD) < 0) {
@@ -156,30 +140,27 @@ Result<std::shared_ptr<Launcher>> the_launcher(int fd) {
   return launcher;
 }
 
-bool is_set(const char* name) {
-  const char* text = std::getenv(name);
-  return text && *text;
-}
-
 }  // namespace
 
-Result<std::optional<LaunchedRank>> launched_from_environment(std::chrono::nanoseconds start_timeout) {
-  if (!is_set("HOCKET_RANK") && !is_set("HOCKET_SIZE") && !is_set("HOCKET_RUN_FD"))
-    return std::optional<LaunchedRank>();
-  HOCKET_ASSIGN(const int size, number_of("HOCKET_SIZE", 1, kMaxLaunchedRanks));
-  HOCKET_ASSIGN(const int rank, number_of("HOCKET_RANK", 0, size - 1));
-  HOCKET_ASSIGN(const int fd, number_of("HOCKET_RUN_FD", 3, 1 << 30));
+Result<std::optional<LaunchedRank>> launched_by_run(const Settings& settings) {
+  if (!is_set("HOCKET_RUN_FD")) return std::optional<LaunchedRank>();
+  constexpr std::string_view kHint = "start the ranks by `hocket run`, or unset HOCKET_RUN_FD";
+  HOCKET_ASSIGN(const int size, number_of("HOCKET_SIZE", 1, kMaxLaunchedRanks, kHint));
+  HOCKET_ASSIGN(const int rank, number_of("HOCKET_RANK", 0, size - 1, kHint));
+  HOCKET_ASSIGN(const int fd, number_of("HOCKET_RUN_FD", 3, 1 << 30, kHint));
   int local_rank = rank;
   if (is_set("HOCKET_LOCAL_RANK")) {
-    HOCKET_ASSIGN(local_rank, number_of("HOCKET_LOCAL_RANK", 0, size - 1));
+    HOCKET_ASSIGN(local_rank, number_of("HOCKET_LOCAL_RANK", 0, size - 1, kHint));
   }
   HOCKET_ASSIGN(const std::shared_ptr<Launcher> launcher, the_launcher(fd));
   LaunchedRank launched;
   launched.rank = rank;
   launched.size = size;
   launched.local_rank = local_rank;
-  launched.exchange = [launcher, rank, size, start_timeout](std::span<const std::byte> mine, std::span<std::byte> all) {
-    return launcher->exchange(rank, size, start_timeout, mine, all);
+  launched.launcher = "hocket run";
+  const auto timeout = settings.start_timeout;
+  launched.exchange = [launcher, rank, size, timeout](std::span<const std::byte> mine, std::span<std::byte> all) {
+    return launcher->exchange(rank, size, timeout, mine, all);
   };
   return std::optional<LaunchedRank>(std::move(launched));
 }
