@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +24,7 @@
 #include "base/os/socket.hpp"
 #include "base/status.hpp"
 #include "core/launch.hpp"
+#include "hocket/unique_id.hpp"
 
 extern char** environ;
 
@@ -80,6 +82,8 @@ struct Output {
 
 struct Child {
   Rank rank = 0;
+  std::string name;  // "rank 3", "host a"
+  UniqueFd input;    // what its stdin is fed by, held open until the end
   pid_t pid = -1;
   std::optional<os::PidFd> process;
   UniqueFd socket;  // non-blocking; closed once it is of no more use
@@ -98,9 +102,9 @@ struct Child {
 std::string ending(const Child& child) {
   if (WIFSIGNALED(child.wait_status)) {
     const int number = WTERMSIG(child.wait_status);
-    return format("rank {} (pid {}) was killed by signal {} ({})", child.rank, child.pid, number, ::strsignal(number));
+    return format("{} (pid {}) was killed by signal {} ({})", child.name, child.pid, number, ::strsignal(number));
   }
-  return format("rank {} (pid {}) ended with exit code {}", child.rank, child.pid, WEXITSTATUS(child.wait_status));
+  return format("{} (pid {}) ended with exit code {}", child.name, child.pid, WEXITSTATUS(child.wait_status));
 }
 
 int exit_status(const Child& child) {
@@ -146,7 +150,7 @@ struct Start {
   if (::setpgid(0, 0) < 0) fail();
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) fail();
   if (::getppid() != start.parent) ::_exit(127);  // it died before the line above
-  if (::fcntl(start.socket, F_SETFD, 0) < 0) fail();
+  if (start.socket >= 0 && ::fcntl(start.socket, F_SETFD, 0) < 0) fail();
   if (start.input >= 0 && ::dup2(start.input, STDIN_FILENO) < 0) fail();
   for (int i = 0; i < 2; ++i) {
     if (start.outputs[i] >= 0 && ::dup2(start.outputs[i], STDOUT_FILENO + i) < 0) fail();
@@ -161,20 +165,31 @@ struct Start {
   ::_exit(127);
 }
 
-std::vector<std::string> environment_of(Rank rank, int ranks, int socket) {
+std::string_view name_of(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+std::vector<std::string> environment_of(const Options& options, int local_rank, int socket) {
   std::vector<std::string> result;
-  constexpr std::string_view kOurs[] = {"HOCKET_RANK=", "HOCKET_SIZE=", "HOCKET_LOCAL_RANK=", "HOCKET_RUN_FD="};
+  constexpr std::string_view kOurs[] = {"HOCKET_RANK",      "HOCKET_SIZE", "HOCKET_LOCAL_RANK", "HOCKET_RUN_FD",
+                                        "HOCKET_UNIQUE_ID", "HOCKET_ROOT", "HOCKET_RENDEZVOUS"};
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view view = *entry;
-    if (std::none_of(std::begin(kOurs), std::end(kOurs),
-                     [&](std::string_view name) { return view.starts_with(name); })) {
+    const auto same = [&](std::string_view other) { return name_of(view) == name_of(other); };
+    if (std::none_of(std::begin(kOurs), std::end(kOurs), same) &&
+        std::none_of(options.environment.begin(), options.environment.end(), same)) {
       result.emplace_back(view);
     }
   }
-  result.push_back(format("HOCKET_RANK={}", rank));
-  result.push_back(format("HOCKET_SIZE={}", ranks));
-  result.push_back(format("HOCKET_LOCAL_RANK={}", rank));
-  result.push_back(format("HOCKET_RUN_FD={}", socket));
+  result.insert(result.end(), options.environment.begin(), options.environment.end());
+  result.push_back(format("HOCKET_RANK={}", options.first_rank + local_rank));
+  result.push_back(format("HOCKET_SIZE={}", options.unique_id.empty() ? options.ranks : options.world));
+  result.push_back(format("HOCKET_LOCAL_RANK={}", local_rank));
+  if (options.unique_id.empty()) {
+    result.push_back(format("HOCKET_RUN_FD={}", socket));
+  } else {
+    result.push_back("HOCKET_UNIQUE_ID=" + options.unique_id);
+  }
   return result;
 }
 
@@ -193,20 +208,44 @@ Status make_pipe(UniqueFd& read_end, UniqueFd& write_end) {
   return {};
 }
 
-Status start_rank(const Options& options, Rank rank, int no_input, const Signals& signals, Child& child) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-    return system_error(Code::kOutOfMemory, errno, "a socket for rank {} (see ulimit -n)", rank);
+// What one child is started with.
+struct Spec {
+  Rank rank = 0;  // -1: no rank but a host's launcher, which asks nothing of us
+  std::string name;
+  std::string executable;  // empty: the first argument, looked for in PATH
+  std::vector<std::string> arguments;
+  std::function<std::vector<std::string>(int socket)> environment;
+  int input = -1;          // its stdin; -1: ours
+  std::string input_text;  // or this, and then nothing until we end
+};
+
+Status start_child(const Spec& spec, bool tag, const Signals& signals, Child& child) {
+  child.rank = spec.rank;
+  child.name = spec.name;
+  UniqueFd childs_end, childs_input;
+  if (spec.rank >= 0) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+      return system_error(Code::kOutOfMemory, errno, "a socket for {} (see ulimit -n)", spec.name);
+    }
+    child.socket.reset(ends[0]);
+    childs_end.reset(ends[1]);
+    // Only this end: the other is the rank's, which may expect a descriptor that blocks.
+    if (::fcntl(child.socket.get(), F_SETFL, O_NONBLOCK) < 0)
+      return system_error(Code::kSystem, errno, "fcntl of a socket");
   }
-  child.rank = rank;
-  child.socket.reset(ends[0]);
-  UniqueFd childs_end(ends[1]);
-  // Only this end: the other is the rank's, which may expect a descriptor that blocks.
-  if (::fcntl(child.socket.get(), F_SETFL, O_NONBLOCK) < 0)
-    return system_error(Code::kSystem, errno, "fcntl of a socket");
   UniqueFd report, reported, write_ends[2];
   HOCKET_TRY(make_pipe(report, reported));
-  if (options.tag) {
+  if (!spec.input_text.empty()) {
+    HOCKET_TRY(make_pipe(childs_input, child.input));
+    constexpr int kMost = 1 << 20;  // what an unprivileged pipe may hold, so that nobody has to read it yet
+    if (spec.input_text.size() > kMost - 4096 || ::fcntl(child.input.get(), F_SETPIPE_SZ, kMost) < 0) {
+      return error(Code::kInvalidArgument, "{} bytes of arguments and variables are too many for {}",
+                   spec.input_text.size(), spec.name);
+    }
+    write_all(child.input.get(), spec.input_text);
+  }
+  if (tag) {
     for (int i = 0; i < 2; ++i) {
       HOCKET_TRY(make_pipe(child.outputs[i].fd, write_ends[i]));
       ::fcntl(child.outputs[i].fd.get(), F_SETFL, O_NONBLOCK);
@@ -214,23 +253,23 @@ Status start_rank(const Options& options, Rank rank, int no_input, const Signals
     }
   }
 
-  std::vector<std::string> arguments = options.arguments;
-  std::vector<std::string> environment = environment_of(rank, options.ranks, childs_end.get());
+  std::vector<std::string> arguments = spec.arguments;
+  std::vector<std::string> environment = spec.environment(childs_end.get());
   const std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
   Start start{};
-  start.executable = options.executable.empty() ? argv[0] : options.executable.c_str();
-  start.search = options.executable.empty();
+  start.executable = spec.executable.empty() ? argv[0] : spec.executable.c_str();
+  start.search = spec.executable.empty();
   start.argv = argv.data();
   start.envp = envp.data();
   start.socket = childs_end.get();
-  start.input = rank == 0 && !::isatty(STDIN_FILENO) ? -1 : no_input;
-  for (int i = 0; i < 2; ++i) start.outputs[i] = options.tag ? write_ends[i].get() : -1;
+  start.input = childs_input ? childs_input.get() : spec.input;
+  for (int i = 0; i < 2; ++i) start.outputs[i] = tag ? write_ends[i].get() : -1;
   start.report = reported.get();
   start.mask = &signals.before();
   start.parent = ::getpid();
 
   child.pid = ::fork();
-  if (child.pid < 0) return system_error(Code::kOutOfMemory, errno, "fork of rank {} (see ulimit -u)", rank);
+  if (child.pid < 0) return system_error(Code::kOutOfMemory, errno, "fork of {} (see ulimit -u)", spec.name);
   if (child.pid == 0) become_rank(start);
   ::setpgid(child.pid,
             child.pid);  // both sides do it, so it is done for both; too late after exec, and then not needed
@@ -243,7 +282,7 @@ Status start_rank(const Options& options, Rank rank, int no_input, const Signals
   if (n == sizeof number) {
     ::waitpid(child.pid, nullptr, 0);
     child.pid = -1;
-    return system_error(Code::kInvalidArgument, number, "rank {} can't be started: {}", rank, start.executable);
+    return system_error(Code::kInvalidArgument, number, "{} can't be started: {}", spec.name, start.executable);
   }
   HOCKET_ASSIGN(os::PidFd process, os::PidFd::open(child.pid));
   child.process.emplace(std::move(process));
@@ -266,12 +305,10 @@ class Job {
     }
   }
 
-  Status start() {
-    UniqueFd no_input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!no_input) return system_error(Code::kSystem, errno, "open /dev/null");
-    children_.resize(static_cast<std::size_t>(options_.ranks));
-    for (Rank rank = 0; rank < options_.ranks; ++rank) {
-      HOCKET_TRY(start_rank(options_, rank, no_input.get(), signals_, children_[static_cast<std::size_t>(rank)]));
+  Status start(const std::vector<Spec>& specs) {
+    children_.resize(specs.size());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      HOCKET_TRY(start_child(specs[i], options_.tag && specs[i].rank >= 0, signals_, children_[i]));
     }
     return {};
   }
@@ -291,6 +328,7 @@ class Job {
   Status wait_once() {
     fds_.clear();
     fds_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+    fds_.push_back({.fd = stop_fd_, .events = POLLIN, .revents = 0});
     for (const Child& child : children_) {
       const short writes = child.answered < child.answer.size() ? POLLOUT : 0;
       fds_.push_back({.fd = child.ended ? -1 : child.process->fd(), .events = POLLIN, .revents = 0});
@@ -304,9 +342,10 @@ class Job {
     if (fds_[0].revents) {
       while (const int number = signals_.take()) forward(number);
     }
+    if (fds_[1].revents) look_at_stop();
     for (std::size_t i = 0; i < children_.size(); ++i) {
       Child& child = children_[i];
-      const pollfd* entry = &fds_[1 + 4 * i];
+      const pollfd* entry = &fds_[2 + 4 * i];
       // What a rank said before it ended comes first.
       if (entry[2].revents) read_output(child, child.outputs[0]);
       if (entry[3].revents) read_output(child, child.outputs[1]);
@@ -316,6 +355,16 @@ class Job {
     }
     answer_if_complete();
     return {};
+  }
+
+  // Whoever started this part of the job has gone: its ranks go, too.
+  void look_at_stop() {
+    char buffer[256];
+    const ssize_t n = ::read(stop_fd_, buffer, sizeof buffer);
+    if (n > 0 || (n < 0 && errno == EINTR)) return;
+    stop_fd_ = -1;
+    if (first_failure_ == 0) first_failure_ = 128 + SIGTERM;
+    next_deadline_ = Deadline::at_ns(0);
   }
 
   // -- Exchanges --
@@ -344,12 +393,12 @@ class Job {
   }
 
   void refuse(Child& child, std::string_view why) {
-    print(stderr, "{}: the connection of rank {} (pid {}) was closed: {}\n", options_.name, child.rank, child.pid, why);
+    print(stderr, "{}: the connection of {} (pid {}) was closed: {}\n", options_.name, child.name, child.pid, why);
     child.socket.reset();
     child.request.clear();
     child.asks = false;
     if (lost_.empty())
-      lost_ = format("the launcher closed the connection of rank {} (pid {}): {}", child.rank, child.pid, why);
+      lost_ = format("the launcher closed the connection of {} (pid {}): {}", child.name, child.pid, why);
   }
 
   static LaunchHeader header_of(const Child& child) {
@@ -459,7 +508,7 @@ class Job {
     const int number = terminated_ ? SIGKILL : SIGTERM;
     for (const Child& child : children_) {
       if (child.ended) continue;
-      print(stderr, "{}: rank {} (pid {}) still runs, sending {}\n", options_.name, child.rank, child.pid,
+      print(stderr, "{}: {} (pid {}) still runs, sending {}\n", options_.name, child.name, child.pid,
             terminated_ ? "SIGKILL" : "SIGTERM");
     }
     forward(number);
@@ -501,8 +550,84 @@ class Job {
   std::string lost_;  // why no exchange can be complete any more; empty while it can
   int first_failure_ = 0;
   bool terminated_ = false;
+  int stop_fd_ = options_.stop_when_closed;
   Deadline next_deadline_ = Deadline::never();
 };
+
+Result<int> run_specs(const Options& options, Signals& signals, const std::vector<Spec>& specs) {
+  ::signal(SIGCHLD, SIG_DFL);  // one that is inherited as ignored would make the kernel keep no exit statuses
+  std::fflush(nullptr);
+  Job job(options, signals);
+  HOCKET_TRY(job.start(specs));
+  return job.serve();
+}
+
+// ---- Jobs over several hosts: the text that a host's agent is told by ----
+//
+// A line for each item, its name and its value with % and line ends as %25 and %0a, and "end".
+
+constexpr std::string_view kJobLine = "hocket job 1";
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '%') {
+      result += "%25";
+    } else if (c == '\n') {
+      result += "%0a";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 3) == "%25" || text.substr(i, 3) == "%0a") {
+      result += text[i + 1] == '2' ? '%' : '\n';
+      i += 2;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+std::string job_text(const Options& job) {
+  std::string text =
+      format("{}\nranks {}\nfirst {}\nworld {}\nid {}\ngrace_ms {}\nkeep_going {:d}\ntag {:d}\n", kJobLine, job.ranks,
+             job.first_rank, job.world, job.unique_id, job.grace.count(), job.keep_going, job.tag);
+  char directory[4096];
+  if (::getcwd(directory, sizeof directory)) text += format("directory {}\n", escaped(directory));
+  for (const std::string& entry : job.environment) text += format("environment {}\n", escaped(entry));
+  for (const std::string& argument : job.arguments) text += format("argument {}\n", escaped(argument));
+  return text + "end\n";
+}
+
+Result<std::string> read_line(int fd) {
+  std::string line;
+  for (;;) {
+    char c = 0;
+    const ssize_t n = ::read(fd, &c, 1);  // what follows the text is not ours
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(Code::kSystem, errno, "read the job");
+    if (n == 0) return error(Code::kInvalidArgument, "the job's text ends in the middle");
+    if (c == '\n') return line;
+    line += c;
+    if (line.size() > 1 << 20) return error(Code::kInvalidArgument, "a line of the job is too long");
+  }
+}
+
+bool to_number(const std::string& text, int least, int most, int& number) {
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || errno != 0 || value < least || value > most) return false;
+  number = static_cast<int>(value);
+  return true;
+}
 
 }  // namespace
 
@@ -512,46 +637,222 @@ Result<int> run_ranks(const Options& options) {
   }
   if (options.arguments.empty()) return error(Code::kInvalidArgument, "no program to run");
   HOCKET_ASSIGN(const std::unique_ptr<Signals> signals, Signals::block());
-  ::signal(SIGCHLD, SIG_DFL);  // one that is inherited as ignored would make the kernel keep no exit statuses
-  std::fflush(nullptr);
-  Job job(options, *signals);
-  HOCKET_TRY(job.start());
-  return job.serve();
+  UniqueFd no_input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!no_input) return system_error(Code::kSystem, errno, "open /dev/null");
+  std::vector<Spec> specs;
+  for (int i = 0; i < options.ranks; ++i) {
+    Spec spec;
+    spec.rank = options.first_rank + i;
+    spec.name = format("rank {}", spec.rank);
+    spec.executable = options.executable;
+    spec.arguments = options.arguments;
+    spec.environment = [&options, i](int socket) { return environment_of(options, i, socket); };
+    const bool ours = i == 0 && options.unique_id.empty() && !::isatty(STDIN_FILENO);
+    spec.input = ours ? -1 : no_input.get();
+    specs.push_back(std::move(spec));
+  }
+  return run_specs(options, *signals, specs);
+}
+
+Result<std::vector<Host>> parse_hosts(std::string_view text) {
+  std::vector<Host> hosts;
+  int ranks = 0;
+  for (bool more = true; more;) {
+    const std::size_t comma = text.find(',');
+    const std::string entry(text.substr(0, comma));
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
+    Host host;
+    const std::size_t colon = entry.rfind(':');
+    host.name = entry.substr(0, colon);
+    if (host.name.empty() || host.name.front() == '-' ||
+        (colon != std::string::npos && !to_number(entry.substr(colon + 1), 1, kMaxLaunchedRanks, host.ranks))) {
+      return error(Code::kInvalidArgument, "'{}' is no host with a number of ranks, such as node1:4", entry);
+    }
+    ranks += host.ranks;
+    hosts.push_back(std::move(host));
+  }
+  if (hosts.size() > 1024 || ranks > 1 << 20) {
+    return error(Code::kInvalidArgument, "{} hosts with {} ranks are more than can be started", hosts.size(), ranks);
+  }
+  return hosts;
+}
+
+Result<int> run_hosts(const Options& options, const HostOptions& hosts) {
+  if (options.arguments.empty()) return error(Code::kInvalidArgument, "no program to run");
+  // Before the id, whose thread must not take them.
+  HOCKET_ASSIGN(const std::unique_ptr<Signals> signals, Signals::block());
+  HOCKET_ASSIGN(const Settings settings, Settings::from_environment());
+  HOCKET_ASSIGN(const UniqueId id, UniqueId::create(settings));
+  std::string hocket = hosts.hocket;
+  if (hocket.empty()) {
+    char path[4096];
+    const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0 || n == sizeof path) return system_error(Code::kSystem, errno, "readlink /proc/self/exe");
+    hocket.assign(path, static_cast<std::size_t>(n));
+  }
+  std::vector<Spec> specs;
+  int first = 0, world = 0;
+  for (const Host& host : hosts.hosts) world += host.ranks;
+  for (const Host& host : hosts.hosts) {
+    Options part = options;
+    part.ranks = host.ranks;
+    part.first_rank = std::exchange(first, first + host.ranks);
+    part.world = world;
+    part.unique_id = id.to_string();
+    Spec spec;
+    spec.rank = -1;
+    spec.name = "host " + host.name;
+    std::string_view words = hosts.launcher;
+    while (!words.empty()) {
+      std::string word(words.substr(0, words.find(' ')));
+      words.remove_prefix(std::min(words.size(), word.size() + 1));
+      for (std::size_t at = word.find("{host}"); at != std::string::npos;
+           at = word.find("{host}", at + host.name.size()))
+        word.replace(at, 6, host.name);
+      if (!word.empty()) spec.arguments.push_back(std::move(word));
+    }
+    spec.arguments.insert(spec.arguments.end(), {hocket, "run", "--agent"});
+    spec.environment = [](int) {
+      std::vector<std::string> all;
+      for (char** entry = environ; *entry; ++entry) all.emplace_back(*entry);
+      return all;
+    };
+    spec.input_text = job_text(part);
+    specs.push_back(std::move(spec));
+  }
+  return run_specs(options, *signals, specs);
+}
+
+Result<int> run_agent(int input) {
+  HOCKET_ASSIGN(const std::string first, read_line(input));
+  if (first != kJobLine) {
+    return error(Code::kInvalidArgument, "stdin begins with '{}' instead of '{}': --agent is for `hocket run --hosts`",
+                 escaped(first).substr(0, 40), kJobLine);
+  }
+  Options job;
+  for (;;) {
+    HOCKET_ASSIGN(const std::string line, read_line(input));
+    if (line == "end") break;
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string name = line.substr(0, space);
+    const std::string value = unescaped(std::string_view(line).substr(std::min(space + 1, line.size())));
+    int number = 0;
+    bool good = true;
+    if (name == "ranks") {
+      good = to_number(value, 1, kMaxLaunchedRanks, job.ranks);
+    } else if (name == "first") {
+      good = to_number(value, 0, 1 << 20, job.first_rank);
+    } else if (name == "world") {
+      good = to_number(value, 1, 1 << 20, job.world);
+    } else if (name == "id") {
+      good = UniqueId::from_string(value).ok();
+      job.unique_id = value;
+    } else if (name == "grace_ms") {
+      good = to_number(value, 0, 1 << 30, number);
+      job.grace = std::chrono::milliseconds(number);
+    } else if (name == "keep_going") {
+      job.keep_going = value == "1";
+    } else if (name == "tag") {
+      job.tag = value == "1";
+    } else if (name == "directory") {
+      if (::chdir(value.c_str()) < 0) return system_error(Code::kInvalidArgument, errno, "chdir {}", value);
+    } else if (name == "environment") {
+      good = value.find('=') != std::string::npos && value.front() != '=';
+      job.environment.push_back(value);
+    } else if (name == "argument") {
+      job.arguments.push_back(value);
+    } else {
+      good = false;
+    }
+    if (!good) return error(Code::kInvalidArgument, "the job's line '{}' is not understood", name);
+  }
+  if (job.unique_id.empty() || job.first_rank + job.ranks > job.world) {
+    return error(Code::kInvalidArgument, "the job lacks an id, or has ranks beyond its size");
+  }
+  job.stop_when_closed = input;
+  return run_ranks(job);
 }
 
 }  // namespace hocket::run
 
 int run_main(int argc, char** argv) {
-  CLI::App app("Starts a program several times on this host, as the ranks of one job.", "hocket run");
+  CLI::App app("Starts a program several times, as the ranks of one job, on this host or on several.", "hocket run");
   hocket::run::Options options;
+  hocket::run::HostOptions hosts;
   double grace = 10;
-  app.add_option("-n,--ranks", options.ranks, "how many processes to start")->required();
+  std::string host_list;
+  std::vector<std::string> variables;
+  bool agent = false;
+  auto* ranks = app.add_option("-n,--ranks", options.ranks, "how many processes to start on this host");
+  auto* with_hosts = app.add_option("--hosts", host_list, "start on these hosts instead: node1:4,node2:4");
+  ranks->excludes(with_hosts);
+  app.add_option("--launcher", hosts.launcher,
+                 "how a command gets to a host (default '" + hosts.launcher + "'; {host} is its name)")
+      ->needs(with_hosts);
+  app.add_option("--hocket", hosts.hocket, "path of this command on the other hosts (default: as here)")
+      ->needs(with_hosts);
+  app.add_option("--env", variables,
+                 "a variable that ranks on other hosts get too (HOCKET_... always), may be repeated")
+      ->needs(with_hosts);
   app.add_flag("--keep-going", options.keep_going, "when a rank fails, leave the others alone");
   app.add_flag("--tag", options.tag, "begin each line of output with [rank]");
   app.add_option("--grace", grace, "seconds for the others to end by themselves after a rank failed (default 10)")
       ->check(CLI::Range(0.0, 1e6));
-  app.footer("PROGRAM and its own arguments follow the flags.");
+  app.add_flag("--agent", agent, "the part of --hosts on one host")->group("");
+  app.footer(
+      "PROGRAM and its own arguments follow the flags. Rank 0 alone gets stdin, and with --hosts no rank does. What a "
+      "rank\n"
+      "has started and left behind when it ends is killed, unless with --keep-going. With --hosts, hocket must be "
+      "installed\n"
+      "on each host, and the job's secret goes through the launcher's stdin.\n"
+      "Exit status: 0, that of the first rank that failed (128 + the signal's number), or 2 if nothing could be "
+      "started.");
   // Flags end where the program begins: what follows is its own, flags as well.
   int end = 1;
   for (; end < argc; ++end) {
     const std::string_view word = argv[end];
     if (word == "--") break;
     if (!word.starts_with('-')) break;
-    if (word == "-n" || word == "--ranks" || word == "--grace") ++end;
+    for (const std::string_view takes_value :
+         {"-n", "--ranks", "--grace", "--hosts", "--launcher", "--hocket", "--env"})
+      if (word == takes_value) {
+        ++end;
+        break;
+      }
   }
   end = std::min(end, argc);
-  CLI11_PARSE(app, end, argv);
+  try {
+    app.parse(end, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   if (end < argc && std::string_view(argv[end]) == "--") ++end;
+  const auto finish = [](const hocket::Result<int>& result) {
+    if (result.ok()) return *result;
+    hocket::print(stderr, "hocket run: {}\n", result.status().text());
+    return 2;
+  };
+  if (agent) return finish(hocket::run::run_agent(STDIN_FILENO));
   options.arguments.assign(argv + end, argv + argc);
+  if (ranks->empty() && with_hosts->empty()) {
+    hocket::print(stderr, "hocket run: how many ranks, and where? --ranks N or --hosts a:N,b:N\n");
+    return 2;
+  }
   if (options.arguments.empty()) {
     hocket::print(stderr, "hocket run: no program to run: hocket run --ranks N PROGRAM [ARGUMENTS...]\n");
     return 2;
   }
   options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(grace * 1000));
-  const hocket::Result<int> result = hocket::run::run_ranks(options);
-  if (!result.ok()) {
-    hocket::print(stderr, "hocket run: {}\n", result.status().text());
-    return 2;
+  if (with_hosts->empty()) return finish(hocket::run::run_ranks(options));
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view view = *entry;
+    const std::string_view name = view.substr(0, view.find('='));
+    if (view.starts_with("HOCKET_") || std::find(variables.begin(), variables.end(), name) != variables.end())
+      options.environment.emplace_back(view);
   }
-  return *result;
+  auto list = hocket::run::parse_hosts(host_list);
+  if (!list.ok()) return finish(list.status());
+  hosts.hosts = std::move(*list);
+  return finish(hocket::run::run_hosts(options, hosts));
 }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hocket/status.hpp"
@@ -25,7 +26,40 @@ struct Options {
   /// What is executed; empty: arguments[0], looked for in PATH.
   std::string executable;
   std::vector<std::string> arguments;
+
+  /// Of a job over several hosts, this one's part: its ranks are first_rank on of `world`, and meet by this id (the
+  /// text of a UniqueId) instead of asking this launcher. Empty: all ranks are here.
+  std::string unique_id;
+  int first_rank = 0;
+  int world = 0;
+  /// "NAME=value", set for the ranks besides what this process has.
+  std::vector<std::string> environment;
+  /// When this descriptor ends (at its other side), the ranks are told to end, as by SIGTERM. -1: none.
+  int stop_when_closed = -1;
 };
+
+/// A host of a job and how many ranks it runs.
+struct Host {
+  std::string name;
+  int ranks = 1;
+};
+/// "a:4,b:4"; a host without a number runs one rank. Errors: kInvalidArgument.
+Result<std::vector<Host>> parse_hosts(std::string_view text);
+
+struct HostOptions {
+  std::vector<Host> hosts;
+  /// How a command gets to a host: words, of which {host} is the host's name. The command is added at the end.
+  std::string launcher = "ssh -o BatchMode=yes {host}";
+  /// The `hocket` of the other hosts; empty: the path of this one.
+  std::string hocket;
+};
+/// Runs options.arguments on several hosts: starts `hocket run --agent` on each, which is told all it needs, the id of
+/// the job among it, through its stdin: nothing of it is on a command line. Stdin is no rank's. Returns and errors as
+/// run_ranks.
+Result<int> run_hosts(const Options& options, const HostOptions& hosts);
+
+/// One host's part of that, told by `input`. Errors: kInvalidArgument if it is no such text.
+Result<int> run_agent(int input);
 
 /// Runs to the end and returns the exit status: 0, or that of the first rank that failed (128 + the signal's number).
 ///
