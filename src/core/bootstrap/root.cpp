@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -51,6 +52,7 @@ class Root {
     bool welcomed = false;
   };
   struct Leader {
+    std::int32_t index;  // in leaders_
     Client* client;
     std::uint64_t tag;  // 0, or which of a sub-root's
     LeaderCard card;
@@ -88,6 +90,7 @@ class Root {
   std::vector<std::int32_t> leader_of_rank_;  // -1: has not come
   std::vector<std::uint32_t> pid_of_rank_;
   std::vector<std::unique_ptr<Leader>> leaders_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Leader*> by_client_;  // its number and the tag
   bool complete_ = false;
   Status failed_;
 
@@ -200,9 +203,8 @@ void Root::accept() {
 }
 
 Root::Leader* Root::leader_of(const Client& client, std::uint64_t tag) {
-  for (const auto& leader : leaders_)
-    if (leader->client == &client && leader->tag == tag) return leader.get();
-  return nullptr;
+  const auto found = by_client_.find({client.number, tag});
+  return found == by_client_.end() ? nullptr : found->second;
 }
 
 void Root::handle(Client& client, const Frame& frame) {
@@ -227,9 +229,11 @@ void Root::handle(Client& client, const Frame& frame) {
         return relay(client, plain);
       }
       auto fresh = std::make_unique<Leader>();
+      fresh->index = static_cast<std::int32_t>(leaders_.size());
       fresh->client = &client;
       fresh->tag = tag;
       fresh->card = card;
+      by_client_[{client.number, tag}] = fresh.get();
       leaders_.push_back(std::move(fresh));
       return;
     }
@@ -274,9 +278,7 @@ void Root::join(Leader& leader, const Frame& frame) {
       return fail(error(Code::kInvalidArgument, "rank {} came twice: as pid {} on {} and as pid {} on {}", entry.rank,
                         pid_of_rank_[r], other.host.data(), entry.pid, leader.card.host.data()));
     }
-    leader_of_rank_[r] = static_cast<std::int32_t>(
-        std::find_if(leaders_.begin(), leaders_.end(), [&](const auto& l) { return l.get() == &leader; }) -
-        leaders_.begin());
+    leader_of_rank_[r] = leader.index;
     pid_of_rank_[r] = entry.pid;
     leader.ranks.push_back(entry.rank);
     ++arrived_;
@@ -334,9 +336,11 @@ void Root::lost(Client& client) {
     relay(client, {{static_cast<std::uint32_t>(FrameKind::kGone), 0, 0, text.size()}, {text.begin(), text.end()}});
     return;
   }
-  for (const auto& leader : leaders_)
-    if (leader->client == &client) lost_leader(*leader, why);
-  std::erase_if(leaders_, [&](const auto& leader) { return leader->client == &client; });
+  for (const auto& leader : leaders_) {
+    if (leader->client != &client) continue;
+    lost_leader(*leader, why);
+    leader->client = nullptr;  // it ends now; what was known of its ranks stays, for texts
+  }
 }
 
 void Root::lost_leader(const Leader& leader, std::string_view why) {
