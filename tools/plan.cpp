@@ -30,11 +30,6 @@ struct Proof {
   std::vector<LinkUse> links;
 };
 
-bool may_be_in_place(Collective collective) {
-  return collective != Collective::kAllToAll && collective != Collective::kBarrier && collective != Collective::kSend &&
-         collective != Collective::kReceive;
-}
-
 /// The counts, tiles, slots, places and protocols of the property test, for one world.
 Result<Proof> prove(const PlanWorld& world) {
   Proof proof;
@@ -157,8 +152,10 @@ int plan_main(int argc, char** argv) {
   bool check = false;
   bool json = false;
   bool list = false;
-  app.add_option("collective", collective_name,
-                 "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, barrier, send");
+  app.add_option(
+      "collective", collective_name,
+      "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, barrier, send, the "
+      "uneven all_gather_v, reduce_scatter_v and all_to_all_v, or exchange");
   app.add_option("--algo", algorithm_name, "the algorithm (--list shows them)");
   app.add_option("--ranks", args.world, "world size")->check(CLI::Range(1, 1 << 14));
   app.add_option("--rank", args.rank, "whose plan");

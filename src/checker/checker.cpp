@@ -89,6 +89,21 @@ Status PlanWorld::summarise() {
 
 // The checker.
 
+bool may_be_in_place(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllGatherV:
+    case Collective::kReduceScatterV: return true;
+    default: return false;
+  }
+}
+
 struct Checker::State {
   Run run;
   std::size_t head = 0;                           // of run.ready, when it is a queue
@@ -158,21 +173,6 @@ std::vector<std::uint64_t> pair_counts(const CheckCall& call, int rank, bool sen
   if (call.plans->collective() == Collective::kExchange && uneven.sends.size() == n && uneven.receives.size() == n)
     for (const Message& message : (sends ? uneven.sends : uneven.receives)[r]) counts.push_back(message.count);
   return counts;
-}
-
-bool may_be_in_place(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kAllGatherV:
-    case Collective::kReduceScatterV: return true;
-    default: return false;
-  }
 }
 
 /// Fill a rank's shape for a call; `counts` and `offsets` keep what it points to.

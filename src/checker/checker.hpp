@@ -73,6 +73,10 @@ class PlanWorld {
   bool posted_ = false;
 };
 
+/// Whether input and output may overlap: be the same, or one the caller's own chunk of the other (at the root of gather
+/// and scatter).
+bool may_be_in_place(Collective collective);
+
 /// Of a group of sends and receives: one message, as one of its two ends sees it.
 struct Message {
   int peer = 0;

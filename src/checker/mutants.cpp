@@ -231,6 +231,27 @@ class Mutator {
   std::vector<Mutant> mutants_;
 };
 
+/// Whether a Move has nothing to do with a wait for data or a signal of a plan that hands over nothing but slots: it
+/// names none of that channel's. Peers that depend on a loop may be any.
+bool is_elsewhere(const Plan& plan, const Step& move, const Step& other) {
+  if (move.op != StepOp::kMove || !(other.op == StepOp::kWaitData || is_signal(other.op))) return false;
+  for (const SpanRef& span : plan.spans)
+    if (span.kind == SpanKind::kPeerInput || span.kind == SpanKind::kPeerOutput || span.kind == SpanKind::kBoardIn ||
+        span.kind == SpanKind::kBoardOut)
+      return false;
+  const auto fixed = [](const PeerIndex& peer) {
+    return peer.group == 0 && peer.index.s0 == 0 && peer.index.s1 == 0 && peer.index.mod == 0;
+  };
+  for (std::uint32_t n = 0; n < std::uint32_t{move.source_count} + move.destination_count; ++n) {
+    const SpanRef& span = plan.spans[move.first + n];
+    const bool slot = span.kind == SpanKind::kSlotIn || span.kind == SpanKind::kSlotOut;
+    if (slot && span.channel == other.channel &&
+        (!fixed(span.peer) || !fixed(other.peer) || span.peer.index.at(0, 0) == other.peer.index.at(0, 0)))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string_view to_string(MutantKind kind) noexcept {
@@ -254,7 +275,8 @@ std::optional<Survivor> classify(const Plan& original, const Mutant& mutant) {
       const bool actions = step->op != StepOp::kMove && next.op != StepOp::kMove;
       const bool moves = step->op == StepOp::kMove && next.op == StepOp::kMove;
       const bool ahead = step->op == StepOp::kMove && next.op == StepOp::kWaitCredit;
-      if (actions || moves || ahead) return Survivor::kIndependentSwap;
+      const bool elsewhere = is_elsewhere(original, *step, next) || is_elsewhere(original, next, *step);
+      if (actions || moves || ahead || elsewhere) return Survivor::kIndependentSwap;
       return std::nullopt;
     }
     case MutantKind::kRepeatMore:

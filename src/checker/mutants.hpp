@@ -53,7 +53,8 @@ std::vector<Mutant> mutants_of(const Plan& plan, int slots);
 /// Why an accepted mutant is a correct plan.
 enum class Survivor : std::uint8_t {
   kIndependentSwap,    ///< two Moves on other elements, two Signals, two Waits, a Wait and a Signal, a Move and a
-                       ///< following Wait credit
+                       ///< following Wait credit, a Move and a Wait data or a Signal of a channel whose slots the
+                       ///< Move does not name
   kSelfExchange,       ///< one repeat more: the index wraps onto the own rank, which hands itself what it has
   kImpliedDrain,       ///< a wait for credits that another one of the same peer implies
   kUnusedPeer,         ///< a peer that nothing depends on: of a board, any of its readers will do

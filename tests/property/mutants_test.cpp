@@ -65,10 +65,6 @@ class Hunt {
   }
 
  private:
-  bool may_be_in_place() const {
-    return algorithm_.collective != Collective::kAllToAll && algorithm_.collective != Collective::kBarrier &&
-           algorithm_.collective != Collective::kSend;
-  }
   bool applies(const Setting& setting) const {
     return (setting.protocol != Protocol::kPacket || good_.packets()) && (!setting.posted || good_.posted());
   }
@@ -78,7 +74,7 @@ class Hunt {
                    .count = static_cast<std::uint64_t>(7 * n_ + 3),
                    .unit = setting.unit,
                    .tiles_per_round = setting.tiles_per_round,
-                   .in_place = setting.in_place && may_be_in_place()};
+                   .in_place = setting.in_place && may_be_in_place(world.collective())};
     call.tile = tile_for(good_, call, setting.tiles);
     return call;
   }

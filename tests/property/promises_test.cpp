@@ -3,6 +3,7 @@
 // uneven counts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <random>
@@ -53,6 +54,57 @@ std::uint64_t to_root(const Case& c, int, int to) {
 std::uint64_t along_chain(const Case& c, int from, int to) {
   return to == (from + 1) % c.n && to != c.root ? c.count : 0;
 }
+std::uint64_t against_chain(const Case& c, int from, int to) {
+  return from == (to + 1) % c.n && from != c.root ? c.count : 0;
+}
+bool power_of_two(int x) {
+  return (x & (x - 1)) == 0;
+}
+/// One chunk a rank: at a distance that is a power of two, those that the other does not have.
+std::uint64_t log_step(const Case& c, int distance) {
+  if (!power_of_two(distance)) return 0;
+  std::uint64_t chunks = 0;
+  for (int at = distance; at < c.n; at += 2 * distance) ++chunks;
+  return chunks * c.count;
+}
+std::uint64_t log_step_gather(const Case& c, int from, int to) {
+  return log_step(c, (to - from + c.n) % c.n);
+}
+std::uint64_t log_step_scatter(const Case& c, int from, int to) {
+  return log_step(c, (from - to + c.n) % c.n);
+}
+std::uint64_t bruck(const Case& c, int from, int to) {
+  const int distance = (to - from + c.n) % c.n;
+  std::uint64_t chunks = 0;
+  for (int j = 1; j < c.n && power_of_two(distance); ++j) chunks += (j & distance) != 0;
+  return chunks * c.count;
+}
+/// A rank's whole subtree, over the edge to its parent.
+std::uint64_t binomial(const Case& c, int child, int parent) {
+  const int v = (child - c.root + c.n) % c.n;
+  if (v == 0 || (parent - c.root + c.n) % c.n != (v & (v - 1))) return 0;
+  return static_cast<std::uint64_t>(std::min(v & -v, c.n - v)) * c.count;
+}
+std::uint64_t binomial_down(const Case& c, int from, int to) {
+  return binomial(c, to, from);
+}
+/// Partners at distance d exchange p/(2d) chunks on the way down, and as many on the way up.
+std::uint64_t halving_doubling(const Case& c, int from, int to) {
+  int p = 1;
+  while (2 * p <= c.n) p *= 2;
+  const int extra = c.n - p;
+  const auto core = [&](int r) { return r >= 2 * extra ? r - extra : r % 2 == 0 ? r / 2 : -1; };
+  const int a = core(from), b = core(to);
+  if (a < 0 || b < 0) return from / 2 == to / 2 && from < 2 * extra && to < 2 * extra ? c.count : 0;
+  const int d = a ^ b;
+  if (!power_of_two(d)) return 0;
+  const Shape shape{.count = c.count, .unit = c.unit};
+  std::uint64_t elements = 0;
+  for (int k = 0; k < p; ++k)
+    for (const int keeper : {a, b})
+      if (k % (2 * d) == keeper % (2 * d)) elements += chunk_of({CutKind::kEven, p}, shape, k, 0, 1).length;
+  return elements;
+}
 std::uint64_t nothing(const Case&, int, int) {
   return 0;
 }
@@ -73,6 +125,22 @@ const std::map<std::pair<Collective, std::string_view>, Elements>& link_promises
       {{Collective::kReduceScatter, "ring"}, ring_once},
       {{Collective::kAllToAll, "direct"}, everybody},
       {{Collective::kAllToAll, "pairwise"}, everybody},
+      {{Collective::kAllToAll, "bruck"}, bruck},
+      {{Collective::kAllReduce, "halving_doubling"}, halving_doubling},
+      {{Collective::kAllGather, "log_step"}, log_step_gather},
+      {{Collective::kReduceScatter, "log_step"}, log_step_scatter},
+      {{Collective::kAllGatherV, "direct"}, everybody},
+      {{Collective::kAllGatherV, "ring"}, ring_once},
+      {{Collective::kReduceScatterV, "direct"}, everybody},
+      {{Collective::kReduceScatterV, "ring"}, ring_once},
+      {{Collective::kAllToAllV, "direct"}, everybody},
+      {{Collective::kAllToAllV, "pairwise"}, everybody},
+      {{Collective::kExchange, "pairwise"}, everybody},
+      {{Collective::kGather, "direct"}, to_root},
+      {{Collective::kGather, "binomial"}, binomial},
+      {{Collective::kScatter, "direct"}, from_root},
+      {{Collective::kScatter, "binomial"}, binomial_down},
+      {{Collective::kReduce, "chain"}, against_chain},
       {{Collective::kBroadcast, "direct"}, from_root},
       {{Collective::kBroadcast, "chain"}, along_chain},
       {{Collective::kReduce, "one_shot"}, to_root},
@@ -204,8 +272,11 @@ TEST(UnevenCounts, AreRightWhereACutAllowsThem) {
   Checker checker;
   int cases = 0;
   for (const Algorithm& a : algorithms()) {
-    const bool by_rank = a.collective == Collective::kAllGather || a.collective == Collective::kReduceScatter;
-    if (!by_rank && a.collective != Collective::kAllToAll) continue;
+    const bool by_rank = a.collective == Collective::kAllGather || a.collective == Collective::kAllGatherV ||
+                         a.collective == Collective::kReduceScatter || a.collective == Collective::kReduceScatterV;
+    const bool by_pair = a.collective == Collective::kAllToAll || a.collective == Collective::kAllToAllV;
+    // Bruck's chunks travel by way of ranks that know nothing of their counts.
+    if ((!by_rank && !by_pair) || a.name == "bruck") continue;
     // A world of one copies its `count`; a caller with uneven counts passes that.
     for (int n = by_rank ? 1 : 2; n <= 9; ++n)
       for (int lanes = 1; lanes <= (a.many_lanes ? 2 : 1); ++lanes) {
