@@ -178,6 +178,12 @@ constexpr Variable kVariables[] = {
     {"HOCKET_PORTS", "ports", false, "first-last, or one port, from 1 to 65535",
      [](std::string_view text, Settings& s) { return os::PortRange::parse(text).ok() && (s.ports = text, true); },
      [](const Settings& s) { return s.ports; }},
+    {"HOCKET_TCP_STREAMS", "tcp_streams", false, "a number from 1 to 8",
+     [](std::string_view text, Settings& s) { return parse_in_range(text, 1, 8, s.tcp_streams); },
+     [](const Settings& s) { return format("{}", s.tcp_streams); }},
+    {"HOCKET_LINK_TIMEOUT", "link_timeout", false, kSeconds,
+     [](std::string_view text, Settings& s) { return parse_seconds(text, s.link_timeout); },
+     [](const Settings& s) { return print_seconds(s.link_timeout); }},
     {"HOCKET_LOG", "log", false, "error, warn, info, debug or trace",
      [](std::string_view text, Settings& s) {
        if (text.empty()) return s.log.reset(), true;

@@ -414,6 +414,10 @@ void ControlThread::unsubscribe(std::uint64_t id) {
   listeners_.erase(id);
 }
 
+void ControlThread::report_loss(const ProcessToken& peer, const Status& why) {
+  announce(Loss{peer, {why, false}});
+}
+
 void ControlThread::announce(const std::optional<Loss>& loss) {
   if (!loss) return;
   HOCKET_LOG(LogLevel::kInfo, "{}", loss->lost.why.text());

@@ -52,6 +52,9 @@ class ControlThread {
   Result<std::shared_ptr<ShmEndpoint>> connect(const ProcessAddress& peer, const os::WaitLimits& limits,
                                                bool alone = false);
 
+  /// A transport that this thread does not see has lost a peer.
+  void report_loss(const ProcessToken& peer, const Status& why);
+
   /// See EngineCore.
   std::uint64_t subscribe(LossListener listener);
   void unsubscribe(std::uint64_t id);

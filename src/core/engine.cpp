@@ -18,12 +18,13 @@
 #include "topo/hash.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "transport/local.hpp"
+#include "transport/tcp.hpp"
 
 namespace hocket {
 namespace {
 
 // In the order in which they are tried.
-constexpr std::array<std::string_view, 2> kTransports = {"local", "shm"};
+constexpr std::array<std::string_view, 3> kTransports = {"local", "shm", "tcp"};
 
 template <std::size_t n>
 bool ends(const std::array<char, n>& field) {
@@ -108,16 +109,37 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
   engine->control_->subscribe([e = engine.get()](const ProcessToken& lost, const Status&) { e->forget(lost); });
   engine->observation_ = std::make_unique<Observation>(process_name(address.pid, text_of(address.host_name)),
                                                        std::string(text_of(address.host_name)), address.pid);
+  HOCKET_TRY(engine->listen());
   engine->progress_ = ProgressThread::create(engine->arena_->header());
   HOCKET_LOG(LogLevel::kDebug, "process {} on host {} has an engine at {}", address.pid, text_of(address.host_name),
              abstract_socket_of(address));
   return engine;
 }
 
+// Other hosts' processes come by tcp, so it listens from the start, unless it is ruled out.
+Status EngineCore::listen() {
+  const Settings& settings = options_.settings;
+  HOCKET_ASSIGN(const AllowList allowed, AllowList::parse(settings.transport, kTransports, "HOCKET_TRANSPORT"));
+  if (!allows(allowed, "tcp")) return {};
+  TcpOptions options;
+  HOCKET_ASSIGN(options.interfaces, os::InterfaceFilter::parse(settings.interfaces));
+  HOCKET_ASSIGN(options.ports, os::PortRange::parse(settings.ports));
+  options.streams = settings.tcp_streams;
+  options.link_timeout = settings.link_timeout;
+  auto made = TcpTransport::create(address_, *arena_, options, [this](const ProcessToken& peer, const Status& why) {
+    control_->report_loss(peer, why);
+  });
+  if (!made.ok())
+    return error(made.status().code(), "{} (HOCKET_TRANSPORT=^tcp goes without a network)", made.status().text());
+  tcp_ = std::move(made).value();
+  return {};
+}
+
 EngineCore::~EngineCore() {
   // The thread and the bell that would wake it are the parent's.
   if (forked()) (void)progress_.release();
   progress_.reset();
+  tcp_.reset();
   control_.reset();
 }
 
@@ -199,11 +221,14 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
   std::shared_ptr<Endpoint> endpoint;
   for (const std::string_view transport : kTransports) {
     std::string reason;
-    if (!allows(allowed, transport)) {
+    // Within a process there is nothing to choose: the list is about other ones.
+    if (!allows(allowed, transport) && !(same_process && transport == "local")) {
       reason = format("the list of transports '{}' leaves it out", allowed.text());
     } else if (transport == "local" && !same_process) {
       reason = "it is another process";
-    } else if (transport == "shm" && same_process) {
+    } else if (transport == "tcp" && !tcp_) {
+      reason = "it was ruled out when this engine was made";
+    } else if (transport != "local" && same_process) {
       reason = "it is the same process";
     } else if (transport == "shm" && !same_host) {
       reason = format("it is on another host ({}, id {:016x}; this is {}, id {:016x})", text_of(peer.host_name),
@@ -217,7 +242,12 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect(const ProcessAddress& peer
       }
       reason = made.status().text();
       const Code code = made.status().code();
-      if (worst.ok() && code != Code::kUnsupported && code != Code::kInvalidArgument) worst = made.status();
+      if (code != Code::kUnsupported && code != Code::kInvalidArgument) {
+        // It fits and broke: no other one is taken in its place without a word.
+        worst = made.status();
+        tried.push_back({std::string(transport), reason});
+        break;
+      }
     }
     tried.push_back({std::string(transport), reason});
   }
@@ -235,7 +265,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transp
                                                          const os::WaitLimits& limits, bool alone) {
   if (transport == "local") {  // nothing to share
     std::shared_ptr<Endpoint> local = std::make_shared<LocalEndpoint>(*arena_);
-    return options_.wrap ? options_.wrap(std::move(local)) : local;
+    return options_.wrap ? options_.wrap(std::move(local), *this, peer) : local;
   }
   const std::pair key(peer.token, std::string(transport));
   for (;;) {
@@ -249,7 +279,7 @@ Result<std::shared_ptr<Endpoint>> EngineCore::connect_by(std::string_view transp
       const auto connection = entry = std::make_shared<Connection>();
       lock.unlock();
       auto made = make_endpoint(transport, peer, limits, alone);
-      if (made.ok() && options_.wrap) made = options_.wrap(std::move(made).value());
+      if (made.ok() && options_.wrap) made = options_.wrap(std::move(made).value(), *this, peer);
       lock.lock();
       connection->finished = true;
       connection->why = made.status();
@@ -289,8 +319,12 @@ void EngineCore::forget(const ProcessToken& peer) {
   }
 }
 
-Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view, const ProcessAddress& peer,
+Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view transport, const ProcessAddress& peer,
                                                             const os::WaitLimits& limits, bool alone) {
+  if (transport == "tcp") {
+    HOCKET_ASSIGN(std::shared_ptr<Endpoint> endpoint, tcp_->connect(peer, limits, alone));
+    return endpoint;
+  }
   HOCKET_ASSIGN(std::shared_ptr<ShmEndpoint> endpoint, control_->connect(peer, limits, alone));
   return std::shared_ptr<Endpoint>(std::move(endpoint));
 }

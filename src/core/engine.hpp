@@ -26,13 +26,15 @@ namespace hocket {
 
 class ControlThread;
 class ProgressThread;
+class EngineCore;
+class TcpTransport;
 
 struct EngineOptions {
   Settings settings;
   std::uint64_t arena_bytes = kArenaBytes;
   /// Tests: what every new endpoint is wrapped in (transport/faulty.hpp). Called from the connecting thread, once for
   /// each connection.
-  std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>)> wrap;
+  std::function<std::shared_ptr<Endpoint>(std::shared_ptr<Endpoint>, EngineCore&, const ProcessAddress& peer)> wrap;
   /// Tests: pretend that the proof of shared memory failed, to see the next transport taken.
   bool refuse_shm = false;
 };
@@ -67,10 +69,10 @@ class EngineCore final : public Engine {
   /// Take over what another rank of this host loaded.
   void set_machine(std::shared_ptr<const topo::Graph> graph);
 
-  /// The endpoint for a peer process, made on first use by the first transport in the order local, shm that `allowed`
-  /// has and that works; `trials` gets what was tried. Both processes must call it for each other (the one with the
-  /// smaller token connects, the other accepts), unless `alone`: then this one connects in any case. Same process:
-  /// local. Errors: kUnsupported with all reasons, kPeerLost, kTimeout, kAborted.
+  /// The endpoint for a peer process, made on first use by the first transport in the order local, shm, tcp that
+  /// `allowed` has and that works; `trials` gets what was tried. Both processes must call it for each other (the one
+  /// with the smaller token connects, the other accepts), unless `alone`: then this one connects in any case. Same
+  /// process: local. Errors: kUnsupported with all reasons, kPeerLost, kTimeout, kAborted.
   Result<std::shared_ptr<Endpoint>> connect(const ProcessAddress& peer, const AllowList& allowed,
                                             const os::WaitLimits& limits, std::vector<TransportTrial>* trials,
                                             bool alone = false);
@@ -89,6 +91,7 @@ class EngineCore final : public Engine {
 
  private:
   explicit EngineCore(EngineOptions options);
+  Status listen();
 
   EngineOptions options_;
   ProcessAddress address_;
@@ -97,6 +100,7 @@ class EngineCore final : public Engine {
   Graveyard graveyard_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<TcpTransport> tcp_;  ///< null: HOCKET_TRANSPORT leaves it out
   std::unique_ptr<ProgressThread> progress_;
 
   // One way to one peer process, made once: those who come while it is being made wait for it.

@@ -64,6 +64,9 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
   if (call.key.symmetric) {
     bound.input_offset = static_cast<std::uint64_t>(bound.input - engine->arena().base());
     bound.output_offset = static_cast<std::uint64_t>(bound.output - engine->arena().base());
+    const auto memory = symmetric.upper_bound(bound.output_offset);
+    bound.output_bytes =
+        memory == symmetric.begin() ? 0 : std::prev(memory)->first + std::prev(memory)->second - bound.output_offset;
   }
   if (const auto now_on = static_cast<std::uint32_t>(::sched_getcpu() + 1); now_on != cpu) [[unlikely]] {
     cpu = now_on;
@@ -98,6 +101,7 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
     observer->end(call, (message ? messages : calls) - 1, done);
   if (done) [[likely]]
     return {};
+  executor->abandon();
   const LaneFault& fault = executor->fault();
   const WaitingOn waiting = executor->waiting();
   if (fault.kind == LaneFault::Kind::kMismatch) {
@@ -142,6 +146,7 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
       progress = executor->turn();
       if (progress != Progress::kWaiting || executor->moved()) {
         waiter.disarm();
+        executor->after_sleep();
         if (progress != Progress::kWaiting) break;
         waiter.reset();
         watch.moved();
@@ -149,6 +154,7 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
       }
       if (!watch.tick(executor->waiting())) {
         waiter.disarm();
+        executor->after_sleep();
         progress = Progress::kFailed;
         break;
       }
@@ -156,6 +162,7 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
       const os::Deadline moment = os::Deadline::after(std::chrono::microseconds(50));
       waiter.sleep(executor->driving() ? std::min(moment, watch.next()) : watch.next());
       waiter.disarm();
+      executor->after_sleep();
     }
     watch.moved();
   }

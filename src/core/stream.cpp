@@ -51,6 +51,7 @@ class StreamTask final : public ProgressTask {
   void set_bell(std::uint32_t state) override {
     if (has_call_ && ready_ != nullptr)
       call_.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
+    if (has_call_ && ready_ != nullptr && state == Doorbell::kAwake) call_.communicator->executor->after_sleep();
   }
 
  private:
@@ -71,6 +72,7 @@ class StreamTask final : public ProgressTask {
   Poll finish(Status status) {
     CommunicatorState& s = *call_.communicator;
     if (watch_) watch_->moved();
+    if (ready_ != nullptr) s.executor->after_sleep();
     s.block().doorbell.state.store(Doorbell::kAwake, std::memory_order_release);
     s.turnstile.leave(call_.ticket);
     if (!status.ok()) {

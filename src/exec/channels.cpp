@@ -125,6 +125,13 @@ Status Channels::open_receive(int channel, int peer, bool slotted) {
     HOCKET_TRY(arena_.commit(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(end.packets_in) - arena_.base()),
                              port_layout_.bytes));
     end.slots_committed = true;
+    // A peer that only sends is told of by its endpoint where its transfers go, before it can know that it may.
+    if (PeerView& view = this->peer(peer); view.block == nullptr) {
+      for (std::uint64_t q = end.received; q < end.received + layout_.slots; ++q) {
+        const std::byte* slot = end.slots_in + (q & (layout_.slots - 1)) * layout_.slot_bytes;
+        HOCKET_TRY(view.endpoint->expect(data_key(block_offset_, channel, peer), offset_of(slot), layout_.slot_bytes));
+      }
+    }
   }
   if (end.receives) return {};
   end.receives = true;

@@ -108,8 +108,11 @@ class Channels {
   std::byte* board() const { return block_ + layout_.board(0); }
   const BlockLayout& layout() const { return layout_; }
   const PortLayout& port_layout() const { return port_layout_; }
+  std::uint64_t block_offset() const { return block_offset_; }
   Rank rank() const { return rank_; }
   int size() const { return static_cast<int>(layout_.size); }
+  /// Of something in this process's arena.
+  std::uint64_t offset_of(const std::byte* at) const { return static_cast<std::uint64_t>(at - arena_.base()); }
   /// Where peers may still write when this object is gone: the owner gives these ranges of the arena back later.
   std::vector<std::uint64_t> take_ports() { return std::move(ports_); }
 

@@ -21,7 +21,6 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
 
 Progress Executor::drive_proxies() {
   for (const auto& [proxy, peer] : channels_.proxies()) {
-    if (proxy->idle()) continue;
     if (Status status = proxy->drive(); !status.ok()) {
       policy_.set_fault({LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)});
       return Progress::kFailed;
@@ -75,8 +74,26 @@ Progress Executor::turn() {
 
 bool Executor::driving() const {
   for (const Channels::Proxied& proxied : channels_.proxies())
-    if (!proxied.queue->idle()) return true;
+    if (proxied.queue->needs_driving()) return true;
   return false;
+}
+
+void Executor::before_sleep() {
+  policy_.flush_credits();
+  if (!watched_.empty()) return;
+  for (const Channels::Proxied& proxied : channels_.proxies()) {
+    proxied.queue->endpoint().watch();
+    watched_.push_back(&proxied.queue->endpoint());
+  }
+}
+
+void Executor::after_sleep() {
+  for (Endpoint* endpoint : watched_) endpoint->unwatch();
+  watched_.clear();
+}
+
+void Executor::abandon() {
+  for (const Channels::Proxied& proxied : channels_.proxies()) proxied.queue->cancel();
 }
 
 WaitingOn Executor::waiting() const {

@@ -24,6 +24,9 @@ struct Drain {
 class Executor {
  public:
   Executor(Channels& channels, bool fenced) : channels_(channels), policy_(channels, fenced) {}
+  ~Executor() { after_sleep(); }
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   /// `call` and `drains` must live until the call ended.
   void start(const BoundCall& call, std::span<const Drain> drains);
@@ -34,8 +37,11 @@ class Executor {
   /// Something is on its way that only moves when turn() is called.
   bool driving() const;
 
-  /// Before the caller sleeps: peers may wait for what was put off.
-  void before_sleep() { policy_.flush_credits(); }
+  /// Before the caller sleeps: peers may wait for what was put off, and who drives instead of it has to know.
+  void before_sleep();
+  void after_sleep();
+  /// The call has failed: nothing of its caller's memory is read any more when this returns.
+  void abandon();
 
   /// What the first unfinished lane waits for, in communicator channel ids; peer -1: nothing in particular.
   WaitingOn waiting() const;
@@ -46,6 +52,7 @@ class Executor {
   Progress drive_proxies();
 
   Channels& channels_;
+  std::vector<Endpoint*> watched_;
   HostLane policy_;
   const BoundCall* call_ = nullptr;
   std::span<const Drain> drains_;

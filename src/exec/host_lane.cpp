@@ -82,6 +82,10 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
   }
   const std::uint64_t bell = to.block_offset + offsetof(BlockHeader, doorbell);
   const ChannelKey key = credit_key(to.block_offset, id, channels_.rank());
+  if (Status told = expect(end, id, peer, slot, step); !told.ok()) [[unlikely]] {
+    fault_ = {LaneFault::Kind::kPeerLost, channel, peer, 0, std::move(told)};
+    return;
+  }
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
     to.proxy->signal(key, line, sizeof line,
@@ -89,6 +93,16 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
   }
   to.proxy->signal(key, &count, sizeof count,
                    to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
+}
+
+/// Where the transfer that a credit makes room for will land: in this slot again, or where the credit grants it.
+Status HostLane::expect(const HostEnd& end, int id, int peer, std::uint64_t slot, const Step& step) {
+  if (step.grant == kNoGrant && !end.slots_committed) return {};  // order only
+  const std::uint64_t slot_bytes = channels_.layout().slot_bytes;
+  const ChannelKey key = data_key(channels_.block_offset(), id, peer);
+  Endpoint& endpoint = *channels_.peer(peer).endpoint;
+  if (step.grant != kNoGrant) return endpoint.expect(key, call_->output_offset, call_->output_bytes);
+  return endpoint.expect(key, channels_.offset_of(end.slots_in + slot * slot_bytes), slot_bytes);
 }
 
 void HostLane::flush_credits() {

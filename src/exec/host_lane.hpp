@@ -47,6 +47,7 @@ struct BoundCall {
   std::uint64_t hash = 0;          ///< of the descriptor
   std::uint64_t input_offset = 0;  ///< in this process's arena, for grants
   std::uint64_t output_offset = 0;
+  std::uint64_t output_bytes = 0;  ///< from there to the end of its mem_alloc memory
 };
 
 /// What stopped a call from inside.
@@ -176,6 +177,7 @@ class HostLane {
   std::byte* scratch(std::uint64_t bytes);
   bool packets_arrived(std::uint64_t bytes) const;
   bool post();
+  Status expect(const HostEnd& end, int id, int peer, std::uint64_t slot, const Step& step);
 
   Channels& channels_;
   std::uint64_t mask_;

@@ -74,8 +74,9 @@ class ProxyQueue {
     for (; tail != head; ++tail) {
       const ProxyDescriptor& d = ring_[tail % kCapacity];
       const bool is_put = d.kind == ProxyDescriptor::Kind::kPut;
-      const auto ticket = is_put ? endpoint_->put({d.channel, d.source, d.bytes, d.offset, d.landing})
-                                 : endpoint_->signal({d.channel, std::span(d.line, d.line_bytes), d.offset, d.bell});
+      const auto ticket = is_put
+                              ? endpoint_->put({d.channel, d.source, d.bytes, d.offset, d.landing, this})
+                              : endpoint_->signal({d.channel, std::span(d.line, d.line_bytes), d.offset, d.bell, this});
       if (!ticket.ok()) return ticket.status();
       last_ = *ticket;
       if (is_put) last_put_ = *ticket;
@@ -87,6 +88,13 @@ class ProxyQueue {
   bool idle() const noexcept { return empty() && endpoint_->completed() >= last_; }
   /// All puts that were queued have read their sources.
   bool puts_read() const noexcept { return empty() && endpoint_->completed() >= last_put_; }
+  /// Whether this side of the queue moves only when it is driven.
+  bool needs_driving() const noexcept { return !idle() || !endpoint_->moves_alone(); }
+  /// Takes everything back that has not left: no source is read any more.
+  void cancel() noexcept {
+    tail_.store(head_.load(std::memory_order_acquire), std::memory_order_release);
+    endpoint_->cancel(this);
+  }
   Endpoint& endpoint() const noexcept { return *endpoint_; }
 
  private:

@@ -178,6 +178,23 @@ Status Arena::commit(std::uint64_t offset, std::uint64_t bytes) {
   return {};
 }
 
+Result<bool> Arena::admit(std::uint64_t offset, std::uint64_t bytes) {
+  {
+    const std::scoped_lock lock(mutex_);
+    auto range = ranges_.upper_bound(offset);
+    if (range == ranges_.begin() || (--range, offset - range->first > range->second.bytes) ||
+        bytes > range->second.bytes - (offset - range->first) || range->second.abandoned) {
+      return false;
+    }
+    const auto& committed = range->second.committed;
+    auto it = committed.upper_bound(offset);
+    if (it != committed.begin() && std::prev(it)->second >= offset + bytes) return true;
+  }
+  // Its owner may be about to commit it; a sender with credit may come first.
+  HOCKET_TRY(commit(offset, bytes));
+  return true;
+}
+
 void Arena::release(std::uint64_t offset) {
   const std::scoped_lock lock(mutex_);
   const auto range = ranges_.find(offset);

@@ -45,6 +45,10 @@ class Arena {
   /// Gives its memory up but never its addresses: a peer that was excluded may still write there.
   void abandon(std::uint64_t offset);
 
+  /// For bytes from a wire: whether they may be written to this place. False: it is not (any more) in one range that
+  /// somebody has reserved. Errors: kOutOfMemory.
+  Result<bool> admit(std::uint64_t offset, std::uint64_t bytes);
+
   /// True if [pointer, pointer + bytes) lies in one committed range; its offset.
   bool contains(const void* pointer, std::size_t bytes, std::uint64_t* offset) const;
 

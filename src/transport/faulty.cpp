@@ -110,13 +110,16 @@ Status FaultyEndpoint::error() const {
   return error_.ok() ? inner_->error() : error_;
 }
 
-bool FaultyEndpoint::watch() noexcept {
-  (void)inner_->watch();
-  return idle();  // what waits for its time here moves in progress() only
+bool FaultyEndpoint::moves_alone() const noexcept {
+  const std::scoped_lock lock(mutex_);
+  return queue_.empty() && inner_->moves_alone();
 }
 
-void FaultyEndpoint::unwatch() noexcept {
-  inner_->unwatch();
+void FaultyEndpoint::cancel(const void* owner) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (Operation& operation : queue_)
+    operation.dropped |= (operation.is_put ? operation.put.owner : operation.signal.owner) == owner;
+  inner_->cancel(owner);
 }
 
 Status FaultyEndpoint::expect(ChannelKey channel, std::uint64_t offset, std::uint64_t bytes) {

@@ -43,8 +43,10 @@ class FaultyEndpoint final : public Endpoint {
   bool idle() const noexcept override;
   Status progress() override;
   Status error() const override;
-  bool watch() noexcept override;
-  void unwatch() noexcept override;
+  void watch() noexcept override { inner_->watch(); }
+  void unwatch() noexcept override { inner_->unwatch(); }
+  bool moves_alone() const noexcept override;
+  void cancel(const void* owner) noexcept override;
   Status expect(ChannelKey channel, std::uint64_t offset, std::uint64_t bytes) override;
   Status get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) override;
 

@@ -43,7 +43,7 @@ struct ProcessAddress {
   std::int32_t pid = 0;
   std::uint32_t network_namespace = 0;  ///< processes in the same one meet at an abstract socket
   std::array<char, 32> host_name{};     ///< for messages only, never for decisions
-  NetworkAddresses network;             ///< where transports between hosts connect to, and what they have to know for it
+  NetworkAddresses network;  ///< where transports between hosts connect to, and what they have to know for it
 };
 inline constexpr std::uint32_t kAddressMagic = 0x686f6b32;  // "hok2"
 
@@ -56,8 +56,9 @@ struct Put {
   ChannelKey channel{};
   const std::byte* source = nullptr;
   std::size_t bytes = 0;
-  std::uint64_t offset = 0;   ///< where they go
-  std::uint64_t landing = 0;  ///< start of the landing (see expect()) in which that lies; at most `offset`
+  std::uint64_t offset = 0;     ///< where they go
+  std::uint64_t landing = 0;    ///< start of the landing (see expect()) in which that lies; at most `offset`
+  const void* owner = nullptr;  ///< for cancel()
 };
 
 /// A line for the peer's arena whose last word says that something is there, and whom to wake for it.
@@ -66,6 +67,7 @@ struct Signal {
   std::span<const std::byte> line;  ///< 8 to 64 bytes, a multiple of 8
   std::uint64_t offset = 0;         ///< where it goes, a multiple of 8
   std::uint64_t bell = 0;           ///< Doorbell in the peer's arena
+  const void* owner = nullptr;      ///< for cancel()
 };
 
 /// One peer process, reached by one transport. Made by the engine, shared by all communicators, lives as long as any
@@ -103,10 +105,17 @@ class Endpoint {
   /// Why the peer can no longer be reached; ok as long as nothing is known.
   virtual Status error() const = 0;
 
-  /// From watch() to unwatch() some thread sleeps until a signal from this peer rings a doorbell here. Calls nest.
-  /// False: this transport moves in calls of progress() only, so the sleep must be short.
-  virtual bool watch() noexcept { return true; }
+  /// From watch() to unwatch() some thread sleeps until a signal from this peer rings a doorbell here, and nobody may
+  /// be calling progress(). Calls nest.
+  virtual void watch() noexcept {}
   virtual void unwatch() noexcept {}
+  /// False: at the moment something moves in calls of progress() only, so sleeps must be short.
+  virtual bool moves_alone() const noexcept { return true; }
+
+  /// When this returns no source of this owner's puts is read any more, because they may go away: its call has failed.
+  /// What had not left is taken back, and the owner's later signals with it; what the peer gets in its place is
+  /// undefined, within the places that were named.
+  virtual void cancel(const void* owner) noexcept { (void)owner; }
 
   /// What comes from the peer on `channel` may land at `offset` of this process's arena from now on, up to `bytes` of
   /// it, once. Called in the order of the channel's transfers and before the peer can learn that it may send (its

@@ -43,8 +43,8 @@ void run_posted(int size, const std::function<FaultPlan(int)>& plan_of, const Se
   for (int r = 0; r < size; ++r) {
     EngineOptions options;
     options.settings = settings;
-    options.wrap = [plan = plan_of(r), &mine = wires[static_cast<std::size_t>(r)],
-                    made = std::uint64_t{0}](std::shared_ptr<Endpoint> inner) mutable -> std::shared_ptr<Endpoint> {
+    options.wrap = [plan = plan_of(r), &mine = wires[static_cast<std::size_t>(r)], made = std::uint64_t{0}](
+                       std::shared_ptr<Endpoint> inner, auto&...) mutable -> std::shared_ptr<Endpoint> {
       if (inner->transport() == "local") return inner;
       FaultPlan own = plan;
       own.seed = plan.seed * 101 + ++made;

@@ -84,22 +84,40 @@ std::pair<Result<std::shared_ptr<Endpoint>>, Result<std::shared_ptr<Endpoint>>> 
 
 TEST(Connection, BothSidesLearnWhyTheProofFailed) {
   for (const bool first_refuses : {true, false}) {
-    EngineOptions refusing;
+    EngineOptions willing;
+    willing.settings.transport = "^tcp";  // which would do
+    EngineOptions refusing = willing;
     refusing.refuse_shm = true;
-    const auto a = new_engine(first_refuses ? refusing : EngineOptions{});
-    const auto b = new_engine(first_refuses ? EngineOptions{} : refusing);
+    const auto a = new_engine(first_refuses ? refusing : willing);
+    const auto b = new_engine(first_refuses ? willing : refusing);
     std::vector<TransportTrial> of_a, of_b;
     const auto [from_a, from_b] = connect_both(*a, *b, &of_a, &of_b);
     for (const auto& [result, trials] : {std::pair(from_a, of_a), std::pair(from_b, of_b)}) {
       EXPECT_EQ(result.status().code(), Code::kUnsupported) << result.status().to_string();
       EXPECT_NE(result.status().text().find("does not see the memory"), std::string_view::npos)
           << result.status().to_string();
-      ASSERT_EQ(trials.size(), 2u);
+      ASSERT_EQ(trials.size(), 3u);
       EXPECT_EQ(trials[0].transport, "local");
       EXPECT_FALSE(trials[0].reason.empty());
       EXPECT_EQ(trials[1].transport, "shm");
       EXPECT_NE(trials[1].reason.find("does not see the memory"), std::string::npos);
     }
+  }
+}
+
+TEST(Connection, WhereSharedMemoryFailsTcpIsTakenAndBothSidesKnowWhy) {
+  EngineOptions refusing;
+  refusing.refuse_shm = true;
+  const auto a = new_engine(refusing), b = new_engine();
+  std::vector<TransportTrial> of_a, of_b;
+  const auto [from_a, from_b] = connect_both(*a, *b, &of_a, &of_b);
+  for (const auto& [result, trials] : {std::pair(from_a, of_a), std::pair(from_b, of_b)}) {
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ((*result)->transport(), "tcp");
+    ASSERT_EQ(trials.size(), 3u);
+    EXPECT_NE(trials[1].reason.find("does not see the memory"), std::string::npos);
+    EXPECT_EQ(trials[2].transport, "tcp");
+    EXPECT_EQ(trials[2].reason, "");
   }
 }
 
@@ -190,7 +208,9 @@ TEST(Connection, AWaitEndsByItsDeadlineAndByAnAbort) {
 }
 
 TEST(Connection, AnAddressFromOutsideIsChecked) {
-  const auto a = new_engine(), b = new_engine();
+  EngineOptions options;
+  options.settings.transport = "^tcp";  // which would reach what shared memory does not
+  const auto a = new_engine(options), b = new_engine(options);
   const auto outcome = [&](auto change) {
     ProcessAddress address = b->address();
     change(address);
@@ -207,14 +227,15 @@ TEST(Connection, AnAddressFromOutsideIsChecked) {
 }
 
 TEST(Connection, AListOfTransportsIsObeyed) {
-  constexpr std::string_view kNames[] = {"local", "shm"};
+  constexpr std::string_view kNames[] = {"local", "shm", "tcp"};
   const auto a = new_engine(), b = new_engine();
-  const AllowList no_shm = AllowList::parse("^shm", kNames).value();
+  const AllowList no_shm = AllowList::parse("^shm,tcp", kNames).value();
   const AllowList no_local = AllowList::parse("shm", kNames).value();
   const Status status = a->connect(b->address(), no_shm, patient(), nullptr).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.text().find("^shm"), std::string_view::npos) << status.to_string();
-  EXPECT_EQ(a->connect(a->address(), no_local, patient(), nullptr).status().code(), Code::kUnsupported);
+  // It is about other processes: a process's own memory is always there.
+  EXPECT_EQ(a->connect(a->address(), no_local, patient(), nullptr).value()->base(), a->arena().base());
   EXPECT_EQ(a->connect(a->address(), no_shm, patient(), nullptr).value()->base(), a->arena().base());
 }
 
@@ -506,7 +527,7 @@ TEST(PeerProcess, ATooSmallLimitOfDescriptorsFailsTheEngineWithItsName) {
   const auto codes = test::run_processes(1, [](const RankContext&) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    for (rlim_t most = 4; most < 16; ++most) {
+    for (rlim_t most = 4; most < 32; ++most) {
       limit.rlim_cur = most;
       ::setrlimit(RLIMIT_NOFILE, &limit);
       const auto engine = EngineCore::create({});

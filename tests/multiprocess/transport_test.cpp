@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // transport_test.cpp: one suite that every transport has to pass: two ranks, as threads of one engine (local), as
-// threads with an engine each, and as processes; each also behind `faulty`, so that the posted path is exercised.
+// threads with an engine each, and as processes, by shared memory and by tcp; each also behind `faulty`.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,6 +33,8 @@ struct Setting {
   bool one_engine;
   bool faulty;
   bool processes;
+
+  bool posted() const { return faulty || std::string_view(transport) == "tcp"; }
 };
 std::ostream& operator<<(std::ostream& out, const Setting& setting) {
   return out << setting.name;
@@ -92,10 +94,12 @@ struct Pair {
       ASSERT_FALSE(deadline.passed()) << "line " << line << " is " << load(offset) << ", not " << value;
       const Status status = endpoint->progress();
       ASSERT_TRUE(status.ok()) << status.to_string();
-      if (!endpoint->idle()) continue;
+      if (!endpoint->idle() || !endpoint->moves_alone()) continue;
+      endpoint->watch();
       bell.state.exchange(Doorbell::kAsleep, std::memory_order_seq_cst);
       if (load(offset) < value) (void)os::futex_wait(bell.state, Doorbell::kAsleep, deadline);
       bell.state.store(Doorbell::kAwake, std::memory_order_seq_cst);
+      endpoint->unwatch();
     }
   }
 };
@@ -108,8 +112,9 @@ class Transport : public testing::TestWithParam<Setting> {
   void run(const Body& body, const FaultPlan& plan = {}) {
     const Setting setting = GetParam();
     EngineOptions options;
+    options.settings.transport = setting.transport;
     if (setting.faulty) {
-      options.wrap = [plan](std::shared_ptr<Endpoint> inner) { return make_faulty(std::move(inner), plan); };
+      options.wrap = [plan](std::shared_ptr<Endpoint> inner, auto&...) { return make_faulty(std::move(inner), plan); };
     }
     std::shared_ptr<EngineCore> shared;
     if (setting.one_engine) shared = EngineCore::create(options).value();
@@ -127,7 +132,9 @@ class Transport : public testing::TestWithParam<Setting> {
       const Card& other = cards[static_cast<std::size_t>(1 - context.rank)];
       pair.peer = other.block;
       std::vector<TransportTrial> trials;
-      auto endpoint = engine->connect(other.address, {}, patient(), &trials);
+      const std::string_view known[] = {"local", "shm", "tcp"};
+      const AllowList allowed = AllowList::parse(setting.transport, known).value();
+      auto endpoint = engine->connect(other.address, allowed, patient(), &trials);
       EXPECT_TRUE(endpoint.ok()) << endpoint.status().to_string();
       if (!endpoint.ok()) return 1;
       pair.endpoint = *endpoint;
@@ -147,7 +154,7 @@ TEST_P(Transport, ConnectsAndSaysWhatItIs) {
     const Setting setting = GetParam();
     EXPECT_EQ(pair.endpoint->transport(),
               setting.faulty ? "faulty(" + std::string(setting.transport) + ")" : setting.transport);
-    EXPECT_EQ(pair.endpoint->base() == nullptr, setting.faulty);
+    EXPECT_EQ(pair.endpoint->base() == nullptr, setting.posted());
     EXPECT_TRUE(pair.endpoint->idle());
     EXPECT_TRUE(pair.endpoint->error().ok());
     EXPECT_TRUE(pair.endpoint->progress().ok());
@@ -155,7 +162,7 @@ TEST_P(Transport, ConnectsAndSaysWhatItIs) {
 }
 
 TEST_P(Transport, WhereThereIsABaseStoresArrive) {
-  if (GetParam().faulty) GTEST_SKIP() << "faulty hides the base on purpose";
+  if (GetParam().posted()) GTEST_SKIP() << "there is none";
   run([](Pair& pair) {
     std::byte* const base = pair.endpoint->base() + pair.peer;
     std::memset(base + kLines, 40 + pair.context.rank, kMiB);
@@ -342,7 +349,9 @@ TEST_P(Transport, TwoConnectsGiveOneConnection) {
     const auto cards = pair.context.gather(pair.engine->address());
     const ProcessAddress& other = cards[static_cast<std::size_t>(1 - pair.context.rank)];
     const auto before = test::Footprint::now();
-    const auto again = pair.engine->connect(other, {}, patient(), nullptr).value();
+    const std::string_view known[] = {"local", "shm", "tcp"};
+    const AllowList allowed = AllowList::parse(GetParam().transport, known).value();
+    const auto again = pair.engine->connect(other, allowed, patient(), nullptr).value();
     EXPECT_EQ(again->transport(), pair.endpoint->transport());
     EXPECT_EQ(again->base(), pair.endpoint->base());
     if (GetParam().processes) {
@@ -502,8 +511,10 @@ TEST_P(Faulty, NothingMovesBeforeItIsDue) {
 constexpr Setting kSettings[] = {
     {"local", "local", true, false, false},       {"shm_threads", "shm", false, false, false},
     {"faulty_local", "local", true, true, false}, {"faulty_shm_threads", "shm", false, true, false},
+    {"tcp_threads", "tcp", false, false, false},  {"faulty_tcp_threads", "tcp", false, true, false},
 #if !HOCKET_TEST_TSAN  // it knows nothing of what other processes do
     {"shm_processes", "shm", false, false, true}, {"faulty_shm_processes", "shm", false, true, true},
+    {"tcp_processes", "tcp", false, false, true}, {"faulty_tcp_processes", "tcp", false, true, true},
 #endif
 };
 

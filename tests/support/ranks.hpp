@@ -53,11 +53,13 @@ class ThreadExchange {
 };
 
 /// How the ranks of a test reach each other.
-enum class Wire { kLocal, kShm };
+enum class Wire { kLocal, kShm, kTcp };
 
-/// Runs `body(communicator)` as `size` threads. Wire::kShm gives each rank an engine of its own, so that shared memory
-/// carries what processes would exchange.
-inline void run_ranks(int size, Wire wire, const Settings& settings, const std::function<void(Communicator&)>& body) {
+/// Runs `body(communicator)` as `size` threads. Wires but kLocal give each rank an engine of its own, so that they
+/// carry what processes would exchange.
+inline void run_ranks(int size, Wire wire, Settings settings, const std::function<void(Communicator&)>& body) {
+  if (wire == Wire::kShm) settings.transport = "local,shm";
+  if (wire == Wire::kTcp) settings.transport = "local,tcp";
   ThreadExchange exchange(size);
   std::vector<std::shared_ptr<Engine>> engines;
   for (int r = 0; r < (wire == Wire::kLocal ? 1 : size); ++r) {
