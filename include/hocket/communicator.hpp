@@ -115,12 +115,34 @@ class Communicator {
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root);
   /// output is written on root only; in place there: output == input.
   Status reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op, Rank root);
+  /// input: count elements; output, on root only: size * count by rank; in place there: input == output + rank * count.
+  Status gather(const void* input, void* output, std::size_t count, DataType type, Rank root);
+  /// input, on root only: size * count by rank; output: count; in place there: output == input + rank * count.
+  Status scatter(const void* input, void* output, std::size_t count, DataType type, Rank root);
   /// Nobody returns before everybody has come.
   Status barrier();
   /// Returns when `to` has taken the data. Counts and types of the two sides must be equal. Messages of one pair keep
   /// order.
   Status send(const void* input, std::size_t count, DataType type, Rank to);
   Status receive(void* output, std::size_t count, DataType type, Rank from);
+
+  // Parts of different lengths. Counts and offsets are elements, one for each rank; no offsets: packed in the order of
+  // ranks. Parts must not overlap. Counts may be zero, also all of them.
+
+  /// counts, equal on all ranks: what each rank brings. input: counts[rank]; output: everybody's; in place: input ==
+  /// output + offset[rank].
+  Status all_gather_v(const void* input, void* output, std::span<const std::size_t> counts, DataType type,
+                      std::span<const std::size_t> offsets = {});
+  /// counts, equal on all ranks: what each rank gets. input: all parts; output: counts[rank]; in place: output == input
+  /// + offset[rank].
+  Status reduce_scatter_v(const void* input, void* output, std::span<const std::size_t> counts, DataType type,
+                          const Reduction& op, std::span<const std::size_t> offsets = {});
+  /// send_counts[p] elements go to rank p, receive_counts[p] come from it: each pair must agree on its own. Not in
+  /// place.
+  Status all_to_all_v(const void* input, std::span<const std::size_t> send_counts, void* output,
+                      std::span<const std::size_t> receive_counts, DataType type,
+                      std::span<const std::size_t> send_offsets = {},
+                      std::span<const std::size_t> receive_offsets = {});
 
   // The same on a stream: they return when queued. Buffers must stay until the stream got there. What goes wrong later
   // is returned by Stream::synchronize() and shown by async_error().
@@ -133,9 +155,19 @@ class Communicator {
   Status broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream);
   Status reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op, Rank root,
                 Stream& stream);
+  Status gather(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream);
+  Status scatter(const void* input, void* output, std::size_t count, DataType type, Rank root, Stream& stream);
   Status barrier(Stream& stream);
   Status send(const void* input, std::size_t count, DataType type, Rank to, Stream& stream);
   Status receive(void* output, std::size_t count, DataType type, Rank from, Stream& stream);
+  Status all_gather_v(const void* input, void* output, std::span<const std::size_t> counts, DataType type,
+                      std::span<const std::size_t> offsets, Stream& stream);
+  Status reduce_scatter_v(const void* input, void* output, std::span<const std::size_t> counts, DataType type,
+                          const Reduction& op, std::span<const std::size_t> offsets, Stream& stream);
+  Status all_to_all_v(const void* input, std::span<const std::size_t> send_counts, void* output,
+                      std::span<const std::size_t> receive_counts, DataType type,
+                      std::span<const std::size_t> send_offsets, std::span<const std::size_t> receive_offsets,
+                      Stream& stream);
 
   // Typed forms over spans: the type is the element's, counts come from the spans and are checked against each other.
   template <class T>
@@ -155,6 +187,10 @@ class Communicator {
   template <class T>
   Status reduce(std::span<const T> input, std::span<T> output, Rank root, const Reduction& op = ReduceOp::kSum);
   template <class T>
+  Status gather(std::span<const T> input, std::span<T> output, Rank root);
+  template <class T>
+  Status scatter(std::span<const T> input, std::span<T> output, Rank root);
+  template <class T>
   Status send(std::span<const T> input, Rank to);
   template <class T>
   Status receive(std::span<T> output, Rank from);
@@ -169,6 +205,8 @@ class Communicator {
   /// Collective: ranks with equal color form a communicator, ordered by key, then rank. Negative color: none (an empty
   /// result).
   Result<Communicator> split(int color, int key);
+  /// Collective: a new communicator of the same ranks, whose calls are independent of this one's.
+  Result<Communicator> duplicate();
   /// A new communicator of the ranks that are not in `excluded`, in their order. Called by exactly those ranks; after a
   /// failure, too: ranks known to be lost are excluded as well, and ranks that do not come within `patience` become
   /// lost. The excluded can no longer touch what the survivors use. This communicator is aborted by it. If a rank that
@@ -177,8 +215,12 @@ class Communicator {
   Result<Communicator> shrink(std::span<const Rank> excluded = {},
                               std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-  /// Ends the communicator on all ranks at once, from any thread; running calls return kAborted with this reason.
+  /// Ends the communicator on all ranks at once, from any thread; running calls return kAborted with this reason. So do
+  /// those of communicators that were split, duplicated or grown from this one.
   void abort(std::string_view reason = {});
+  /// The same for this communicator alone: those that were made of it go on. shrink() can then make a new one of its
+  /// ranks, also with nobody excluded.
+  void revoke(std::string_view reason = {});
   /// Waits for queued work; collective only in that a rank's own work must have ended. The object is unusable
   /// afterwards.
   Status finalize();
@@ -271,6 +313,22 @@ Status Communicator::reduce(std::span<const T> input, std::span<T> output, Rank 
   if (rank() == root && input.size() != output.size())
     return detail::unequal_spans("reduce output", input.size(), output.size());
   return reduce(input.data(), output.data(), input.size(), data_type_of<T>(), op, root);
+}
+
+template <class T>
+Status Communicator::gather(std::span<const T> input, std::span<T> output, Rank root) {
+  const std::size_t n = static_cast<std::size_t>(size());
+  if (rank() == root && output.size() != input.size() * n)
+    return detail::unequal_spans("gather output", input.size() * n, output.size());
+  return gather(input.data(), output.data(), input.size(), data_type_of<T>(), root);
+}
+
+template <class T>
+Status Communicator::scatter(std::span<const T> input, std::span<T> output, Rank root) {
+  const std::size_t n = static_cast<std::size_t>(size());
+  if (rank() == root && input.size() != output.size() * n)
+    return detail::unequal_spans("scatter input", output.size() * n, input.size());
+  return scatter(input.data(), output.data(), output.size(), data_type_of<T>(), root);
 }
 
 template <class T>

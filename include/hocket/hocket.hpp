@@ -4,6 +4,7 @@
 
 #include "hocket/communicator.hpp"
 #include "hocket/engine.hpp"
+#include "hocket/group.hpp"
 #include "hocket/log.hpp"
 #include "hocket/reduction.hpp"
 #include "hocket/settings.hpp"

@@ -34,22 +34,29 @@ std::string operator_text(const RecordedCall& call) {
 
 }  // namespace
 
+std::uint64_t message_hash(std::uint64_t count, DataType type, Rank from, Rank to, const Choice& choice,
+                           const World& world) {
+  std::uint64_t h = 0x6d657373616765;
+  for (const std::uint64_t v : {count, static_cast<std::uint64_t>(type), static_cast<std::uint64_t>(from),
+                                static_cast<std::uint64_t>(to), static_cast<std::uint64_t>(choice.protocol),
+                                choice.tile_bytes, world.slots})
+    h = mix(h, v);
+  return h == 0 ? 1 : h;
+}
+
+std::uint64_t pair_hash(std::uint64_t call, std::uint64_t count) {
+  const std::uint64_t h = mix(call, count);
+  return h == 0 ? 1 : h;
+}
+
 std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const World& world, Rank rank) {
-  Collective collective = key.collective;
-  std::uint64_t from = 0, to = 0, algorithm = index_of(choice.algorithm);
-  if (collective == Collective::kSend || collective == Collective::kReceive) {
-    // Both sides of a message must have one descriptor.
-    const bool sends = collective == Collective::kSend;
-    from = static_cast<std::uint64_t>(sends ? rank : key.root);
-    to = static_cast<std::uint64_t>(sends ? key.root : rank);
-    collective = Collective::kSend;
-    algorithm = 0;
-  } else {
-    from = static_cast<std::uint64_t>(static_cast<std::int64_t>(key.root));
-  }
+  if (key.collective == Collective::kSend) return message_hash(key.count, key.type, rank, key.root, choice, world);
+  if (key.collective == Collective::kReceive) return message_hash(key.count, key.type, key.root, rank, choice, world);
+  const auto root = static_cast<std::uint64_t>(static_cast<std::int64_t>(key.root));
   std::uint64_t h = 0x686f636b6574;
-  for (const std::uint64_t v : {static_cast<std::uint64_t>(collective), key.count, static_cast<std::uint64_t>(key.type),
-                                reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, from, to, algorithm,
+  for (const std::uint64_t v : {static_cast<std::uint64_t>(key.collective), key.count, static_cast<std::uint64_t>(key.type),
+                                reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, root,
+                                index_of(choice.algorithm),
                                 static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes),
                                 choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round), world.slots})
     h = mix(h, v);
@@ -146,7 +153,11 @@ std::string to_text(const RecordedCall& call) {
     case Collective::kScatter: text += format(" with root {}", call.root); break;
     default: break;
   }
-  text += format(" of {} {}", call.count, to_string(call.type));
+  if (call.collective == Collective::kExchange)
+    return format("group #{} of {} sends and {} receives", call.number, call.count & 0xffffffffu, call.count >> 32);
+  const bool uneven = call.collective == Collective::kAllGatherV || call.collective == Collective::kReduceScatterV ||
+                      call.collective == Collective::kAllToAllV;
+  text += uneven ? format(" of {}", to_string(call.type)) : format(" of {} {}", call.count, to_string(call.type));
   if (reduces(call.collective)) text += format(", {}", operator_text(call));
   return text +
          format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);

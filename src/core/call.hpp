@@ -28,6 +28,24 @@ struct CallKey {
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
+/// A send, a receive, or a group of them: two ranks' matter, numbered apart from what all ranks do together.
+constexpr bool is_message(Collective c) {
+  return c == Collective::kSend || c == Collective::kReceive || c == Collective::kExchange;
+}
+
+/// What a call with unequal parts brings besides its key; lengths and offsets are elements (of an exchange: bytes).
+/// Stays until the call has ended.
+struct Uneven {
+  // all_gather_v, reduce_scatter_v: one a rank, equal on all of them. all_to_all_v: one a rank. Exchange: one a message.
+  std::vector<std::uint64_t> counts, offsets;  ///< what I send where it is not the same for all
+  std::vector<std::uint64_t> receive_counts, receive_offsets;
+  std::uint64_t digest = 0;         ///< of `counts`, where they must be equal on all ranks; else 0
+  std::vector<Rank> sends, receives;  ///< exchange: whom message e goes to or comes from; each rank at most once
+  std::vector<DataType> send_types, receive_types;  ///< exchange
+  // By rank, filled in when the call begins: the hash in its transfers' lines, where each pair has its own.
+  std::vector<std::uint64_t> hashes_out, hashes_in;
+};
+
 /// A plan of this rank and what its runs need besides.
 struct ReadyPlan {
   Plan plan;
@@ -40,7 +58,8 @@ struct ReadyCall {
   CallKey key;
   Choice choice;
   const ReadyPlan* plan = nullptr;
-  BoundCall bound;  ///< addresses are filled in per call
+  BoundCall bound;         ///< addresses are filled in per call
+  std::uint64_t hash = 0;  ///< of the key and choice
   std::uint64_t record_what = 0;
   std::uint64_t record_root_tile = 0;
   std::uint64_t operator_name[2] = {};  ///< the first letters of a user's operator, for the record
@@ -48,6 +67,12 @@ struct ReadyCall {
 
 /// The hash that must be equal on all ranks of a call (on both of a message): everything that decides what moves where.
 std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const World& world, Rank rank);
+
+/// The hash of a message of `count` elements, equal on both sides whether they call it alone or in a group.
+std::uint64_t message_hash(std::uint64_t count, DataType type, Rank from, Rank to, const Choice& choice,
+                           const World& world);
+/// The hash of one pair's part of an all_to_all_v whose call has the hash `call`.
+std::uint64_t pair_hash(std::uint64_t call, std::uint64_t count);
 
 /// The state of a recorded call.
 enum class CallState : std::uint8_t { kRunning = 0, kDone = 1, kFailed = 2 };

@@ -12,6 +12,7 @@
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/communicator_state.hpp"
 #include "core/launch.hpp"
+#include "core/operation.hpp"
 #include "core/reduction.hpp"
 #include "core/stream.hpp"
 #include "exec/channel_key.hpp"
@@ -40,21 +41,20 @@ std::size_t element(const Arguments& a) {
 
 Status check(const CommunicatorState* s, const Arguments& a) {
   const std::string_view name = to_string(a.key.collective);
-  if (s == nullptr) return error(Code::kInvalidArgument, "{} on a communicator that was moved from or is empty", name);
-  if (s->engine->forked())
-    return error(Code::kUnsupported, "{} in a forked child: the communicator belongs to its parent, which may go on",
-                 name);
-  if (s->finalized.load(std::memory_order_relaxed)) return error(Code::kInvalidArgument, "{} after finalize", name);
+  HOCKET_TRY(check_usable(s, name));
   if (element(a) == 0)
     return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
   if (Status bad = check_reduction(*a.reduction, a.key.type); !bad.ok()) [[unlikely]]
     return error(bad.code(), "{}: {}", name, bad.text());
   const bool rooted = a.key.collective == Collective::kBroadcast || a.key.collective == Collective::kReduce ||
-                      a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive;
-  if (rooted && (a.key.root < 0 || a.key.root >= s->size))
-    return error(Code::kInvalidArgument, "{}: rank {} of a communicator of {}", name, a.key.root, s->size);
-  if ((a.key.collective == Collective::kSend || a.key.collective == Collective::kReceive) && a.key.root == s->rank)
-    return error(Code::kInvalidArgument, "{}: rank {} is this rank itself", name, a.key.root);
+                      a.key.collective == Collective::kGather || a.key.collective == Collective::kScatter;
+  const bool message = is_message(a.key.collective);
+  if ((rooted || message) && (a.key.root < 0 || a.key.root >= s->size))
+    return error(Code::kInvalidArgument, "{}: {} {}, but the ranks of this communicator are 0 to {}", name,
+                 rooted ? "root" : "rank", a.key.root, s->size - 1);
+  if (message && a.key.root == s->rank && !in_group())
+    return error(Code::kInvalidArgument, "{}: rank {} is this rank itself: only in a group (hocket/group.hpp)", name,
+                 a.key.root);
   if (a.key.count > kMostElements / static_cast<std::uint64_t>(s->size))
     return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, a.key.count,
                  s->size);
@@ -69,31 +69,6 @@ Status check(const CommunicatorState* s, const Arguments& a) {
   if (a.in_place_output >= 0 && out == in + static_cast<std::uint64_t>(a.in_place_output) * chunk) return {};
   return error(Code::kInvalidArgument, "{}: input and output overlap, and this is not in place as {} has it", name,
                name);
-}
-
-Status submit(const std::shared_ptr<CommunicatorState>& state, const Arguments& a, Stream* stream) {
-  HOCKET_TRY(check(state.get(), a));
-  CommunicatorState& s = *state;
-  const std::uint64_t chunk = a.key.count * element(a);
-  const std::size_t input_bytes = a.input_chunks * chunk, output_bytes = a.output_chunks * chunk;
-  if (stream != nullptr) {
-    if (!stream->state())
-      return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(a.key.collective));
-    return enqueue(stream->state(), {state, a.key, *a.reduction, a.input, a.output, input_bytes, output_bytes, 0});
-  }
-  const std::uint64_t ticket = s.turnstile.take();
-  if (!s.turnstile.is_next(ticket)) s.turnstile.wait(ticket);
-  CallKey key = a.key;
-  if (s.had_symmetric.load(std::memory_order_relaxed))
-    key.symmetric = s.is_symmetric(a.input, input_bytes, a.output, output_bytes);
-  Status status;
-  if (auto ready = s.prepare(key); ready.ok()) [[likely]] {
-    status = s.run(**ready, a.input, a.output, *a.reduction);
-  } else {
-    status = s.check_ended() ? s.end_error_before(key) : ready.status();
-  }
-  if (s.turnstile.leave(ticket)) s.engine->progress().wake();
-  return status;
 }
 
 Status call(const std::shared_ptr<CommunicatorState>& state, Collective collective, const void* input, void* output,
@@ -132,12 +107,65 @@ Status call(const std::shared_ptr<CommunicatorState>& state, Collective collecti
       return error(Code::kUnsupported, "{} has counts for each peer, which one count does not say",
                    to_string(collective));
   }
-  return submit(state, a, stream);
+  if (Status bad = check(state.get(), a); !bad.ok()) [[unlikely]] {
+    refuse_group(bad);
+    return bad;
+  }
+  const std::uint64_t chunk = count * element(a);
+  const Buffers buffers{input, output, a.input_chunks * chunk, a.output_chunks * chunk};
+  if (stream == nullptr && !in_group()) [[likely]]
+    return run_now(*state, a.key, buffers, op);
+  return submit({state, a.key, op, buffers, nullptr}, stream);
 }
 
 const Reduction kNoOp = ReduceOp::kSum;
 
+/// A call of this rank that sleeps must notice that the communicator has ended.
+void wake_own_calls(CommunicatorState& s) {
+  ring(s.engine->arena().header(), s.block().doorbell);
+  s.engine->progress().wake();
+}
+
 }  // namespace
+
+Status check_usable(const CommunicatorState* s, std::string_view name) {
+  if (s == nullptr) return error(Code::kInvalidArgument, "{} on a communicator that was moved from or is empty", name);
+  if (s->engine->forked())
+    return error(Code::kUnsupported, "{} in a forked child: the communicator belongs to its parent, which may go on",
+                 name);
+  if (s->finalized.load(std::memory_order_relaxed)) return error(Code::kInvalidArgument, "{} after finalize", name);
+  return {};
+}
+
+Status run_in_turn(CommunicatorState& s, CallKey key, const Buffers& buffers, const Reduction& reduction,
+                   Uneven* uneven) {
+  if (s.had_symmetric.load(std::memory_order_relaxed) && uneven == nullptr)
+    key.symmetric = s.is_symmetric(buffers.input, buffers.input_bytes, buffers.output, buffers.output_bytes);
+  auto ready = s.prepare(key, uneven);
+  if (ready.ok()) [[likely]]
+    return s.run(**ready, buffers.input, buffers.output, reduction, uneven);
+  return s.check_ended() ? s.end_error_before(key) : ready.status();
+}
+
+Status run_now(CommunicatorState& s, CallKey key, const Buffers& buffers, const Reduction& reduction, Uneven* uneven) {
+  const std::uint64_t ticket = s.turnstile.take();
+  if (!s.turnstile.is_next(ticket)) s.turnstile.wait(ticket);
+  Status status = run_in_turn(s, key, buffers, reduction, uneven);
+  if (s.turnstile.leave(ticket)) s.engine->progress().wake();
+  return status;
+}
+
+Status submit(Operation operation, Stream* stream) {
+  if (stream != nullptr && !stream->state())
+    return error(Code::kInvalidArgument, "{} on a stream that was moved from", to_string(operation.key.collective));
+  if (in_group()) [[unlikely]] {
+    add_to_group(std::move(operation), stream);
+    return {};
+  }
+  if (stream != nullptr) return enqueue(stream->state(), std::move(operation));
+  return run_now(*operation.communicator, operation.key, operation.buffers, operation.reduction,
+                 operation.uneven.get());
+}
 
 Communicator::Communicator(std::shared_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -177,6 +205,12 @@ Status Communicator::reduce(const void* input, void* output, std::size_t count, 
                             Rank root) {
   return call(state_, Collective::kReduce, input, output, count, type, op, root, nullptr);
 }
+Status Communicator::gather(const void* input, void* output, std::size_t count, DataType type, Rank root) {
+  return call(state_, Collective::kGather, input, output, count, type, kNoOp, root, nullptr);
+}
+Status Communicator::scatter(const void* input, void* output, std::size_t count, DataType type, Rank root) {
+  return call(state_, Collective::kScatter, input, output, count, type, kNoOp, root, nullptr);
+}
 Status Communicator::barrier() {
   return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, nullptr);
 }
@@ -209,6 +243,14 @@ Status Communicator::reduce(const void* input, void* output, std::size_t count, 
                             Rank root, Stream& stream) {
   return call(state_, Collective::kReduce, input, output, count, type, op, root, &stream);
 }
+Status Communicator::gather(const void* input, void* output, std::size_t count, DataType type, Rank root,
+                            Stream& stream) {
+  return call(state_, Collective::kGather, input, output, count, type, kNoOp, root, &stream);
+}
+Status Communicator::scatter(const void* input, void* output, std::size_t count, DataType type, Rank root,
+                             Stream& stream) {
+  return call(state_, Collective::kScatter, input, output, count, type, kNoOp, root, &stream);
+}
 Status Communicator::barrier(Stream& stream) {
   return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, &stream);
 }
@@ -221,10 +263,14 @@ Status Communicator::receive(void* output, std::size_t count, DataType type, Ran
 
 void Communicator::abort(std::string_view reason) {
   if (!state_ || state_->engine->forked()) return;
-  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
-  // A call of this rank that sleeps must notice, too.
-  ring(state_->engine->arena().header(), state_->block().doorbell);
-  state_->engine->progress().wake();
+  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason), -1, true);
+  wake_own_calls(*state_);
+}
+
+void Communicator::revoke(std::string_view reason) {
+  if (!state_ || state_->engine->forked()) return;
+  state_->fail(Code::kAborted, format("rank {} revoked it{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
+  wake_own_calls(*state_);
 }
 
 Status Communicator::finalize() {
@@ -244,7 +290,7 @@ Status Communicator::async_error() const {
   if (!state_) return error(Code::kInvalidArgument, "async_error of a communicator that was moved from");
   if (state_->engine->forked())
     return error(Code::kUnsupported, "the communicator belongs to the parent of this forked child");
-  return state_->check_ended() ? state_->end_error() : Status();
+  return state_->check_ended() || state_->ended_with_parent() ? state_->end_error() : Status();
 }
 
 CommunicatorState::~CommunicatorState() {

@@ -112,6 +112,7 @@ struct CommunicatorState {
   bool fenced = true;  ///< signals carry a fence of their own (transport/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
+  std::weak_ptr<CommunicatorState> parent;  ///< an abort of it ends this one, too
   std::vector<Phase> phases;
   std::string meeting;  ///< what the start by a unique id cost, for describe(); else empty
   std::uint64_t loss_subscription = 0;
@@ -124,6 +125,12 @@ struct CommunicatorState {
   std::uint64_t messages = 0;                     ///< sends and receives started
   std::vector<std::unique_ptr<ReadyCall>> ready;  ///< direct mapped by key
   std::map<std::uint64_t, std::unique_ptr<ReadyPlan>> plans;
+  /// Groups of sends and receives, by whom they go to and come from.
+  struct ReadyExchange {
+    ReadyPlan plan;
+    ReadyCall call;
+  };
+  std::map<std::pair<std::vector<Rank>, std::vector<Rank>>, std::unique_ptr<ReadyExchange>> exchanges;
   std::vector<std::byte> work;
   std::shared_ptr<Observer> observer;  ///< HOCKET_TRACE, HOCKET_METRICS; else null
 
@@ -135,6 +142,7 @@ struct CommunicatorState {
   mutable std::mutex end_mutex;
   Status end_status;
   Rank end_rank = -1;      ///< the lost rank, or -1
+  bool end_family = false;  ///< communicators made of this one end with it
   std::vector<bool> lost;  ///< ranks that this communicator goes on without, under end_mutex
   std::atomic<bool> ended{false};
   std::atomic<bool> finalized{false};
@@ -166,23 +174,30 @@ struct CommunicatorState {
 
   // prepare.cpp
   /// The call made ready; cached. Under the turn.
-  Result<ReadyCall*> prepare(const CallKey& key);
+  Result<ReadyCall*> prepare(const CallKey& key, const Uneven* uneven = nullptr);
+  Result<ReadyCall*> prepare_exchange(const CallKey& key, const Uneven& uneven);
+  /// Connections and memory that a plan needs, and what else its runs do.
+  Status make_ready(ReadyPlan& plan, int channel_base, bool boards);
+  void bind(ReadyCall& call, int channel_base);
 
   // run.cpp
   /// Run on this thread until it ended. Under the turn.
-  Status run(ReadyCall& call, const void* input, void* output, const Reduction& reduction);
+  Status run(ReadyCall& call, const void* input, void* output, const Reduction& reduction, Uneven* uneven = nullptr);
   /// The peer began its call on the core on which this rank began its own.
   bool shares_core(Rank peer);
   /// Book-keeping before the first step and after the last.
   /// `reduction` must live as long as the call runs.
-  void begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction);
+  void begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction, Uneven* uneven = nullptr);
   Status end(ReadyCall& call, Progress progress);
   /// The number of the call that runs, among those of its kind.
   std::uint64_t number_of(const ReadyCall& call) const;
 
   // failure.cpp
   /// Ends the communicator here and tells every rank that can be told. The first one counts. Any thread.
-  void fail(Code code, std::string text, Rank lost_rank = -1);
+  /// `family`: so do those that were made of it.
+  void fail(Code code, std::string text, Rank lost_rank = -1, bool family = false);
+  /// Ends this one if the one that it was made of was aborted. Any thread; cheap.
+  bool ended_with_parent();
   /// Tells every rank that can be told, and was not yet by this one, how the communicator ended.
   void tell_peers();
   /// Takes over the error with which a peer has ended, if it has: for one that could not tell this rank.
@@ -250,6 +265,7 @@ struct CreateArgs {
   std::shared_ptr<EngineCore> engine;
   std::uint64_t first_transfer = 0;  ///< tests of wrap-around
   const os::AbortFlag* abort = nullptr;
+  std::shared_ptr<CommunicatorState> parent;  ///< whose abort is this one's, too; or null
 };
 Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args);
 

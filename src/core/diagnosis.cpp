@@ -14,10 +14,6 @@
 namespace hocket {
 namespace {
 
-bool is_message(Collective collective) {
-  return collective == Collective::kSend || collective == Collective::kReceive;
-}
-
 /// A blocked rank renews its heartbeat four times a second; this much later it does not run.
 constexpr std::int64_t kStale = 1'500'000'000;
 

@@ -14,9 +14,10 @@
 namespace hocket {
 namespace {
 
-void write(ErrorRecord& record, Code code, std::string_view text, Rank lost_rank) {
+void write(ErrorRecord& record, Code code, std::string_view text, Rank lost_rank, bool family) {
   record.code = static_cast<std::uint32_t>(code);
   record.lost_rank = lost_rank;
+  record.family = family;
   const std::size_t n = std::min(text.size(), sizeof record.text - 1);
   std::memcpy(record.text, text.data(), n);
   record.text[n] = '\0';
@@ -44,13 +45,14 @@ std::string CommunicatorState::name_of(Rank peer) const {
   return format("rank {} (pid {} on {})", peer, a.pid, a.host_name.data());
 }
 
-void CommunicatorState::fail(Code code, std::string text, Rank lost_rank) {
+void CommunicatorState::fail(Code code, std::string text, Rank lost_rank, bool family) {
   {
     const std::lock_guard lock(end_mutex);
     if (lost_rank >= 0) lost[static_cast<std::size_t>(lost_rank)] = true;
     if (ended.load(std::memory_order_relaxed)) return;
     end_status = Status(code, std::move(text));
     end_rank = lost_rank;
+    end_family = family;
     ended.store(true, std::memory_order_release);  // pairs with the acquire in check_ended
   }
   HOCKET_LOG(LogLevel::kInfo, "rank {} ended communicator {:x}: {}", rank, id, end_status.to_string());
@@ -64,7 +66,7 @@ void CommunicatorState::tell_peers() {
     const PeerView& peer = *view;
     auto& record = *reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank));
     if (record.published.load(std::memory_order_acquire) != 0) continue;
-    write(record, end_status.code(), end_status.text(), end_rank);
+    write(record, end_status.code(), end_status.text(), end_rank, end_family);
     record.published.store(1, std::memory_order_release);  // pairs with check_ended
     peer.block_header()->errors.exchange(1, std::memory_order_seq_cst);
     ring(*peer.header, *peer.doorbell);
@@ -81,7 +83,7 @@ void CommunicatorState::tell_posted_peers() {
   for (const Channels::Proxied& proxied : channels->proxies()) {
     PeerView& peer = channels->peer(proxied.peer);
     if (record.published.load(std::memory_order_acquire) == 0) {
-      write(record, end_status.code(), end_status.text(), end_rank);
+      write(record, end_status.code(), end_status.text(), end_rank, end_family);
       record.published.store(1, std::memory_order_release);
     }
     const std::uint64_t bell = peer.block_offset + offsetof(BlockHeader, doorbell);
@@ -103,7 +105,7 @@ void CommunicatorState::learn_from(Rank peer) {
   if (record.published.load(std::memory_order_acquire) == 0) return;  // pairs with tell_peers()
   const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
   fail(told_code(record.code), format("{} [told by rank {}]", text, peer),
-       record.lost_rank >= 0 && record.lost_rank < size ? record.lost_rank : -1);
+       record.lost_rank >= 0 && record.lost_rank < size ? record.lost_rank : -1, record.family != 0);
 }
 
 bool CommunicatorState::check_ended() {
@@ -121,9 +123,23 @@ bool CommunicatorState::check_ended() {
     end_status =
         Status(told_code(record.code), p == rank ? std::string(text) : format("{} [told by rank {}]", text, p));
     end_rank = record.lost_rank;
+    end_family = record.family != 0;
     ended.store(true, std::memory_order_release);
   }
   return ended.load(std::memory_order_acquire);
+}
+
+bool CommunicatorState::ended_with_parent() {
+  const std::shared_ptr<CommunicatorState> of = parent.lock();
+  if (!of || !(of->check_ended() || of->ended_with_parent())) return false;
+  Status why;
+  {
+    const std::lock_guard lock(of->end_mutex);
+    if (!of->end_family) return false;
+    why = of->end_status;
+  }
+  fail(why.code(), format("the communicator that this one was made of has ended: {}", why.text()), -1, true);
+  return true;
 }
 
 Status CommunicatorState::end_error() const {
@@ -142,7 +158,7 @@ Status CommunicatorState::end_error_in(const ReadyCall& call, const WaitingOn& w
 }
 
 Status CommunicatorState::end_error_before(const CallKey& key) const {
-  const bool message = key.collective == Collective::kSend || key.collective == Collective::kReceive;
+  const bool message = is_message(key.collective);
   const Status status = end_error();
   return Status(status.code(), format("{}; rank {} met this before {} #{}", status.text(), rank,
                                       to_string(key.collective), message ? messages : calls));

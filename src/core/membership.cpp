@@ -286,6 +286,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   state->rank = args.rank;
   state->size = args.size;
   state->lost.resize(n);
+  state->parent = args.parent;
 
   // My block. What goes wrong from here on is told to the others, who would wait for me in vain.
   Member mine;

@@ -4,6 +4,7 @@
 // Next stop: core/membership.cpp.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
@@ -39,11 +40,19 @@ Result<Communicator> regroup(Communicator& parent, const std::vector<Rank>& grou
   args.settings = parent.state()->settings;
   args.engine = parent.state()->engine;
   args.exchange = exchange_among(parent, group);
+  args.parent = parent.state();
   HOCKET_ASSIGN(auto made, make_communicator(std::move(args)));
   return Communicator(std::move(made));
 }
 
 }  // namespace
+
+Result<Communicator> Communicator::duplicate() {
+  if (!state_) return error(Code::kInvalidArgument, "duplicate of a communicator that was moved from");
+  std::vector<Rank> everybody(static_cast<std::size_t>(size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return regroup(*this, everybody);
+}
 
 Result<Communicator> Communicator::split(int color, int key) {
   if (!state_) return error(Code::kInvalidArgument, "split of a communicator that was moved from");

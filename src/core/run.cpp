@@ -21,7 +21,48 @@ constexpr std::int64_t kLaterLooks = 1000 * kMillisecond;
 constexpr std::int64_t kHeartbeat = 250 * kMillisecond;
 
 bool is_message(const ReadyCall& call) {
-  return call.key.collective == Collective::kSend || call.key.collective == Collective::kReceive;
+  return hocket::is_message(call.key.collective);
+}
+
+/// The parts of a call where they are not all equal.
+void bind_uneven(ReadyCall& call, Uneven& u, const World& world, Rank rank) {
+  Shape& shape = call.bound.shape;
+  BoundCall& bound = call.bound;
+  switch (call.key.collective) {
+    case Collective::kAllGatherV:
+    case Collective::kReduceScatterV:
+      shape.rank_counts = u.counts.data();
+      shape.rank_offsets = u.offsets.data();
+      bound.hash = pair_hash(call.hash, u.digest);
+      return;
+    case Collective::kAllToAllV:
+    case Collective::kExchange:
+      shape.send_counts = u.counts.data();
+      shape.send_offsets = u.offsets.data();
+      shape.receive_counts = u.receive_counts.data();
+      shape.receive_offsets = u.receive_offsets.data();
+      break;
+    default: return;
+  }
+  const auto n = static_cast<std::size_t>(world.size);
+  u.hashes_out.assign(n, 0);
+  u.hashes_in.assign(n, 0);
+  if (call.key.collective == Collective::kAllToAllV) {
+    for (std::size_t r = 0; r < n; ++r) {
+      u.hashes_out[r] = pair_hash(call.hash, u.counts[r]);
+      u.hashes_in[r] = pair_hash(call.hash, u.receive_counts[r]);
+    }
+  } else {
+    for (std::size_t e = 0; e < u.sends.size(); ++e)
+      u.hashes_out[static_cast<std::size_t>(u.sends[e])] = message_hash(
+          u.counts[e] / size_of(u.send_types[e]), u.send_types[e], rank, u.sends[e], call.choice, world);
+    for (std::size_t e = 0; e < u.receives.size(); ++e)
+      u.hashes_in[static_cast<std::size_t>(u.receives[e])] = message_hash(
+          u.receive_counts[e] / size_of(u.receive_types[e]), u.receive_types[e], u.receives[e], rank, call.choice,
+          world);
+  }
+  bound.hashes_out = u.hashes_out.data();
+  bound.hashes_in = u.hashes_in.data();
 }
 
 }  // namespace
@@ -50,11 +91,14 @@ bool CommunicatorState::shares_core(Rank peer) {
   return view.block != nullptr && view.block_header()->cpu.load(std::memory_order_relaxed) == cpu;
 }
 
-void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction) {
+void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction,
+                              Uneven* uneven) {
   BoundCall& bound = call.bound;
   bound.input = static_cast<const std::byte*>(input);
   bound.output = static_cast<std::byte*>(output);
   bound.work = work.data();
+  if (uneven != nullptr) [[unlikely]]
+    bind_uneven(call, *uneven, world, rank);
   if (bound.scale != nullptr) [[unlikely]]
     bound.scalar = scalar_bits(reduction, call.key.type);
   if (reduction.user() != nullptr) [[unlikely]] {
@@ -118,9 +162,10 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   return end_error_in(call, waiting);
 }
 
-Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, const Reduction& reduction) {
+Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, const Reduction& reduction,
+                              Uneven* uneven) {
   if (check_ended()) return end_error_before(call.key);
-  begin(call, input, output, reduction);
+  begin(call, input, output, reduction, uneven);
   Progress progress = executor->turn();
   if (progress == Progress::kWaiting) {
     Doorbell& bell = block().doorbell;
@@ -204,7 +249,7 @@ bool Watch::tick(const WaitingOn& waiting) {
                        std::memory_order_release);
   }
   live.heartbeat.store(now, std::memory_order_release);
-  if (state_.check_ended()) return false;
+  if (state_.check_ended() || state_.ended_with_parent()) return false;
 
   // What a rank sent before it left may have come after the last look: look once more before giving up.
   if (waiting.peer >= 0 && state_.has_left(waiting.peer)) {

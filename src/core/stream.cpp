@@ -25,7 +25,7 @@ class StreamTask final : public ProgressTask {
       stream_->queue.pop_front();
       has_call_ = true;
     }
-    CommunicatorState& s = *call_.communicator;
+    CommunicatorState& s = *call_.operation.communicator;
     if (ready_ == nullptr) {
       if (!s.turnstile.is_next(call_.ticket)) return Poll::kIdle;
       if (Status status = start(); !status.ok()) return finish(std::move(status));
@@ -50,27 +50,28 @@ class StreamTask final : public ProgressTask {
 
   void set_bell(std::uint32_t state) override {
     if (has_call_ && ready_ != nullptr)
-      call_.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
-    if (has_call_ && ready_ != nullptr && state == Doorbell::kAwake) call_.communicator->executor->after_sleep();
+      call_.operation.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
+    if (has_call_ && ready_ != nullptr && state == Doorbell::kAwake) call_.operation.communicator->executor->after_sleep();
   }
 
  private:
   Status start() {
-    CommunicatorState& s = *call_.communicator;
-    if (s.check_ended()) return s.end_error_before(call_.key);
-    CallKey key = call_.key;
-    key.symmetric = s.is_symmetric(call_.input, call_.input_bytes, call_.output, call_.output_bytes);
-    HOCKET_ASSIGN(ReadyCall * ready, s.prepare(key));
+    Operation& op = call_.operation;
+    CommunicatorState& s = *op.communicator;
+    if (s.check_ended()) return s.end_error_before(op.key);
+    CallKey key = op.key;
+    if (!op.uneven) key.symmetric = s.is_symmetric(op.buffers.input, op.buffers.input_bytes, op.buffers.output, op.buffers.output_bytes);
+    HOCKET_ASSIGN(ReadyCall * ready, s.prepare(key, op.uneven.get()));
     ready_ = ready;
     watch_ = std::make_unique<Watch>(s);
     watch_->start(*ready_);
     next_tick_ = 0;
-    s.begin(*ready_, call_.input, call_.output, call_.reduction);
+    s.begin(*ready_, op.buffers.input, op.buffers.output, op.reduction, op.uneven.get());
     return {};
   }
 
   Poll finish(Status status) {
-    CommunicatorState& s = *call_.communicator;
+    CommunicatorState& s = *call_.operation.communicator;
     if (watch_) watch_->moved();
     if (ready_ != nullptr) s.executor->after_sleep();
     s.block().doorbell.state.store(Doorbell::kAwake, std::memory_order_release);
@@ -94,14 +95,14 @@ class StreamTask final : public ProgressTask {
   std::int64_t next_tick_ = 0;
 };
 
-Status enqueue(const std::shared_ptr<Stream::State>& stream, QueuedCall call) {
-  const std::shared_ptr<EngineCore> engine = call.communicator->engine;
+Status enqueue(const std::shared_ptr<Stream::State>& stream, Operation operation) {
+  const std::shared_ptr<EngineCore> engine = operation.communicator->engine;
   bool start = false;
   {
     const std::lock_guard lock(stream->mutex);
     // The ticket is taken here, so that the order on the communicator is the order of the calls.
-    call.ticket = call.communicator->turnstile.take();
-    stream->queue.push_back(std::move(call));
+    const std::uint64_t ticket = operation.communicator->turnstile.take();
+    stream->queue.push_back({std::move(operation), ticket});
     start = !std::exchange(stream->running, true);
   }
   if (!start) return {};
@@ -110,8 +111,8 @@ Status enqueue(const std::shared_ptr<Stream::State>& stream, QueuedCall call) {
     // No thread can be had: take back what was queued, in order.
     const std::lock_guard lock(stream->mutex);
     for (QueuedCall& queued : stream->queue) {
-      queued.communicator->turnstile.wait(queued.ticket);
-      queued.communicator->turnstile.leave(queued.ticket);
+      queued.operation.communicator->turnstile.wait(queued.ticket);
+      queued.operation.communicator->turnstile.leave(queued.ticket);
     }
     stream->queue.clear();
     stream->running = false;

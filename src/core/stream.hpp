@@ -8,19 +8,13 @@
 #include <mutex>
 
 #include "base/os/process.hpp"
-#include "core/communicator_state.hpp"
+#include "core/operation.hpp"
 #include "hocket/communicator.hpp"
 
 namespace hocket {
 
 struct QueuedCall {
-  std::shared_ptr<CommunicatorState> communicator;
-  CallKey key;
-  Reduction reduction = ReduceOp::kSum;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t input_bytes = 0;
-  std::size_t output_bytes = 0;
+  Operation operation;
   std::uint64_t ticket = 0;
 };
 
@@ -34,6 +28,6 @@ struct Stream::State {
 };
 
 /// Queue a checked call. Any thread.
-Status enqueue(const std::shared_ptr<Stream::State>& stream, QueuedCall call);
+Status enqueue(const std::shared_ptr<Stream::State>& stream, Operation operation);
 
 }  // namespace hocket

@@ -26,7 +26,7 @@ void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
   HostEnd& end = at(channel, peer);
   const std::uint64_t slot = end.sent & mask_;
   DataLine& line = end.data_out[slot];
-  line.hash = call_->hash;
+  line.hash = call_->hashes_out == nullptr ? call_->hash : call_->hashes_out[peer];
   if (step.grant != kNoGrant) {
     const std::uint64_t offsets[2] = {call_->input_offset, call_->output_offset};
     std::memcpy(line.payload, offsets, sizeof offsets);

@@ -45,6 +45,8 @@ struct BoundCall {
   bool stream_output = false;      ///< larger than the cache: store around it
   std::uint64_t credit_every = 1;  ///< credits are published once in so many transfers, and before this rank sleeps
   std::uint64_t hash = 0;          ///< of the descriptor
+  const std::uint64_t* hashes_out = nullptr;  ///< by rank, where each pair has a descriptor of its own; null: `hash`
+  const std::uint64_t* hashes_in = nullptr;
   std::uint64_t input_offset = 0;  ///< in this process's arena, for grants
   std::uint64_t output_offset = 0;
   std::uint64_t output_bytes = 0;  ///< from there to the end of its mem_alloc memory
@@ -85,7 +87,7 @@ class HostLane {
     // acquire (seq_cst for the doorbell): pairs with publish() in signal_data
     const std::uint64_t count = line.count.load(std::memory_order_seq_cst);
     if (count < need) return false;
-    if (count == need && bound > 0 && line.hash != call_->hash) [[unlikely]] {
+    if (count == need && bound > 0 && line.hash != hash_from(peer)) [[unlikely]] {
       fault_ = {LaneFault::Kind::kMismatch, channel, peer, line.hash, {}};
       return false;
     }
@@ -165,6 +167,7 @@ class HostLane {
     bool stream;
   };
 
+  std::uint64_t hash_from(int peer) const { return call_->hashes_in == nullptr ? call_->hash : call_->hashes_in[peer]; }
   HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
   HOCKET_INLINE void place(const SpanAt& span, Place* p);
   void place_granted(const SpanAt& span, std::uint64_t bytes, Place* p);
