@@ -56,7 +56,7 @@ std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const Wo
   std::uint64_t h = 0x686f636b6574;
   for (const std::uint64_t v : {static_cast<std::uint64_t>(key.collective), key.count, static_cast<std::uint64_t>(key.type),
                                 reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, root,
-                                index_of(choice.algorithm),
+                                std::uint64_t{index_of(choice.algorithm)},
                                 static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes),
                                 choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round), world.slots})
     h = mix(h, v);
@@ -75,7 +75,7 @@ std::uint64_t pack_what(const CallKey& key, const Choice& choice) {
                                   static_cast<std::uint64_t>(key.type),
                                   static_cast<std::uint64_t>(key.op),
                                   static_cast<std::uint64_t>(CallState::kRunning),
-                                  index_of(choice.algorithm),
+                                  std::uint64_t{index_of(choice.algorithm)},
                                   static_cast<std::uint64_t>(choice.protocol),
                                   static_cast<std::uint64_t>(choice.lanes),
                                   0};

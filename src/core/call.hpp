@@ -60,6 +60,7 @@ struct ReadyCall {
   const ReadyPlan* plan = nullptr;
   BoundCall bound;         ///< addresses are filled in per call
   std::uint64_t hash = 0;  ///< of the key and choice
+  const Uneven* uneven = nullptr;  ///< of the run under way, where parts are unequal
   std::uint64_t record_what = 0;
   std::uint64_t record_root_tile = 0;
   std::uint64_t operator_name[2] = {};  ///< the first letters of a user's operator, for the record

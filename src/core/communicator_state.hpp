@@ -226,6 +226,7 @@ struct CommunicatorState {
   std::string find_mismatch(const ReadyCall& call, const WaitingOn& waiting);
   /// The text of a mismatch met in a header: both calls, as far as they are known.
   std::string mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash);
+  std::string pair_mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash) const;
   /// Who is to blame for the wait, in words. `ranks` gets that rank if its process is stopped, has ended or shows no
   /// life: not one that only waits or is late.
   std::string suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks = nullptr);

@@ -53,8 +53,43 @@ const CallRecord* CommunicatorState::records_of(Rank peer, bool messages_ring) c
   return reinterpret_cast<const CallRecord*>(base + (messages_ring ? layout.point_to_point_at : layout.records_at));
 }
 
+/// How many elements the peer sends where a pair's hash is made of its count: by trying, since a hash cannot be undone.
+std::string CommunicatorState::pair_mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash) const {
+  constexpr std::uint64_t kMostTried = std::uint64_t{1} << 22;
+  const bool exchange = call.key.collective == Collective::kExchange;
+  const Uneven& u = *call.uneven;
+  std::uint64_t expected = 0;
+  DataType type = call.key.type;
+  if (!exchange) {
+    expected = u.receive_counts[static_cast<std::size_t>(peer)];
+  } else {
+    const auto at = std::find(u.receives.begin(), u.receives.end(), peer);
+    if (at == u.receives.end()) return {};
+    const auto e = static_cast<std::size_t>(at - u.receives.begin());
+    type = u.receive_types[e];
+    expected = u.receive_counts[e] / size_of(type);
+  }
+  std::string got = "a different number";
+  for (std::uint64_t count = 0; count < kMostTried; ++count) {
+    const std::uint64_t hash =
+        exchange ? message_hash(count, type, peer, rank, call.choice, world) : pair_hash(call.hash, count);
+    if (hash != their_hash) continue;
+    got = format("{}", count);
+    break;
+  }
+  if (exchange)
+    return format("the two sides of a message differ: {} sends {} {} to rank {}, which receives {} {} from it in {}",
+                  name_of(peer), got, got[0] == 'a' ? "or type of elements" : to_string(type), rank, expected,
+                  to_string(type), to_text(describe(call)));
+  return format("ranks disagree on their part of {}: {} sends rank {} {} of its elements, rank {} expects {}",
+                to_text(describe(call)), name_of(peer), rank, got, rank, expected);
+}
+
 std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash) {
   const bool message = is_message(call.key.collective);
+  if (call.uneven != nullptr && call.bound.hashes_in != nullptr) {
+    if (std::string text = pair_mismatch_text(call, peer, their_hash); !text.empty()) return text;
+  }
   std::string theirs = "a different call";
   if (const CallRecord* ring = records_of(peer, message)) {
     // The newest of the peer's records with that hash; headers carry no number.

@@ -27,6 +27,7 @@ bool is_message(const ReadyCall& call) {
 /// The parts of a call where they are not all equal.
 void bind_uneven(ReadyCall& call, Uneven& u, const World& world, Rank rank) {
   Shape& shape = call.bound.shape;
+  call.uneven = &u;
   BoundCall& bound = call.bound;
   switch (call.key.collective) {
     case Collective::kAllGatherV:

@@ -92,4 +92,10 @@ inline void run_ranks(int size, Wire wire, Settings settings, const std::functio
     EXPECT_TRUE(status_.ok()) << status_.to_string(); \
   } while (0)
 
+#define ASSERT_OK(expr)                               \
+  do {                                                \
+    const ::hocket::Status status_ = (expr);          \
+    ASSERT_TRUE(status_.ok()) << status_.to_string(); \
+  } while (0)
+
 }  // namespace hocket::test
