@@ -37,9 +37,9 @@ std::string operator_text(const RecordedCall& call) {
 std::uint64_t message_hash(std::uint64_t count, DataType type, Rank from, Rank to, const Choice& choice,
                            const World& world) {
   std::uint64_t h = 0x6d657373616765;
-  for (const std::uint64_t v : {count, static_cast<std::uint64_t>(type), static_cast<std::uint64_t>(from),
-                                static_cast<std::uint64_t>(to), static_cast<std::uint64_t>(choice.protocol),
-                                choice.tile_bytes, world.slots})
+  for (const std::uint64_t v :
+       {count, static_cast<std::uint64_t>(type), static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to),
+        static_cast<std::uint64_t>(choice.protocol), choice.tile_bytes, world.slots})
     h = mix(h, v);
   return h == 0 ? 1 : h;
 }
@@ -54,11 +54,12 @@ std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const Wo
   if (key.collective == Collective::kReceive) return message_hash(key.count, key.type, key.root, rank, choice, world);
   const auto root = static_cast<std::uint64_t>(static_cast<std::int64_t>(key.root));
   std::uint64_t h = 0x686f636b6574;
-  for (const std::uint64_t v : {static_cast<std::uint64_t>(key.collective), key.count, static_cast<std::uint64_t>(key.type),
-                                reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, root,
-                                std::uint64_t{index_of(choice.algorithm)},
-                                static_cast<std::uint64_t>(choice.protocol), static_cast<std::uint64_t>(choice.lanes),
-                                choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round), world.slots})
+  for (const std::uint64_t v :
+       {static_cast<std::uint64_t>(key.collective), key.count, static_cast<std::uint64_t>(key.type),
+        reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, root,
+        std::uint64_t{index_of(choice.algorithm)}, static_cast<std::uint64_t>(choice.protocol),
+        static_cast<std::uint64_t>(choice.lanes), choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round),
+        world.slots})
     h = mix(h, v);
   if (key.operator_id != 0) h = mix(h, key.operator_id);
   return h == 0 ? 1 : h;
@@ -71,14 +72,11 @@ void write_operator(std::uint64_t (&to)[2], std::string_view name) {
 }
 
 std::uint64_t pack_what(const CallKey& key, const Choice& choice) {
-  const std::uint64_t fields[] = {static_cast<std::uint64_t>(key.collective),
-                                  static_cast<std::uint64_t>(key.type),
-                                  static_cast<std::uint64_t>(key.op),
-                                  static_cast<std::uint64_t>(CallState::kRunning),
-                                  std::uint64_t{index_of(choice.algorithm)},
-                                  static_cast<std::uint64_t>(choice.protocol),
-                                  static_cast<std::uint64_t>(choice.lanes),
-                                  0};
+  const std::uint64_t fields[] = {
+      static_cast<std::uint64_t>(key.collective), static_cast<std::uint64_t>(key.type),
+      static_cast<std::uint64_t>(key.op),         static_cast<std::uint64_t>(CallState::kRunning),
+      std::uint64_t{index_of(choice.algorithm)},  static_cast<std::uint64_t>(choice.protocol),
+      static_cast<std::uint64_t>(choice.lanes),   0};
   std::uint64_t what = 0;
   for (int i = 0; i < 8; ++i) what |= (fields[i] & 0xff) << (8 * i);
   return what;

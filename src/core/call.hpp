@@ -36,10 +36,11 @@ constexpr bool is_message(Collective c) {
 /// What a call with unequal parts brings besides its key; lengths and offsets are elements (of an exchange: bytes).
 /// Stays until the call has ended.
 struct Uneven {
-  // all_gather_v, reduce_scatter_v: one a rank, equal on all of them. all_to_all_v: one a rank. Exchange: one a message.
+  // all_gather_v, reduce_scatter_v: one a rank, equal on all of them. all_to_all_v: one a rank. Exchange: one a
+  // message.
   std::vector<std::uint64_t> counts, offsets;  ///< what I send where it is not the same for all
   std::vector<std::uint64_t> receive_counts, receive_offsets;
-  std::uint64_t digest = 0;         ///< of `counts`, where they must be equal on all ranks; else 0
+  std::uint64_t digest = 0;           ///< of `counts`, where they must be equal on all ranks; else 0
   std::vector<Rank> sends, receives;  ///< exchange: whom message e goes to or comes from; each rank at most once
   std::vector<DataType> send_types, receive_types;  ///< exchange
   // By rank, filled in when the call begins: the hash in its transfers' lines, where each pair has its own.
@@ -58,8 +59,8 @@ struct ReadyCall {
   CallKey key;
   Choice choice;
   const ReadyPlan* plan = nullptr;
-  BoundCall bound;         ///< addresses are filled in per call
-  std::uint64_t hash = 0;  ///< of the key and choice
+  BoundCall bound;                 ///< addresses are filled in per call
+  std::uint64_t hash = 0;          ///< of the key and choice
   const Uneven* uneven = nullptr;  ///< of the run under way, where parts are unequal
   std::uint64_t record_what = 0;
   std::uint64_t record_root_tile = 0;

@@ -263,7 +263,8 @@ Status Communicator::receive(void* output, std::size_t count, DataType type, Ran
 
 void Communicator::abort(std::string_view reason) {
   if (!state_ || state_->engine->forked()) return;
-  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason), -1, true);
+  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason), -1,
+               true);
   wake_own_calls(*state_);
 }
 

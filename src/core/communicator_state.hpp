@@ -5,6 +5,7 @@
 //   prepare.cpp        from a call's key to a plan that is ready to run
 //   run.cpp            run a ready call: wait, watch, end
 //   failure.cpp        errors: found here, told to all ranks, learned from them
+//   peek.cpp           what a peer's block shows
 //   diagnosis.cpp      mismatches, and who a blocked rank is really waiting for
 //   membership.cpp     how ranks become a communicator
 //   reach.cpp          connections to peers, made at once or on first use
@@ -19,6 +20,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +64,14 @@ struct Member {
 inline constexpr int kEagerRanks = 64;
 /// A communicator has at most so many ranks.
 inline constexpr int kMostRanks = 1 << 20;
+
+/// A copy of a rank's LiveState (exec/block.hpp).
+struct LiveView {
+  std::uint64_t entered = 0, completed = 0;
+  std::uint64_t waiting = 0, waiting_need = 0;
+  std::int64_t waiting_since = 0, heartbeat = 0;
+  std::uint64_t point_to_point = 0, point_to_point_completed = 0;
+};
 
 /// One phase of making a communicator, for describe().
 struct Phase {
@@ -141,9 +152,9 @@ struct CommunicatorState {
   // How it ended. `ended` is set once, after `end_status` (release).
   mutable std::mutex end_mutex;
   Status end_status;
-  Rank end_rank = -1;      ///< the lost rank, or -1
+  Rank end_rank = -1;       ///< the lost rank, or -1
   bool end_family = false;  ///< communicators made of this one end with it
-  std::vector<bool> lost;  ///< ranks that this communicator goes on without, under end_mutex
+  std::vector<bool> lost;   ///< ranks that this communicator goes on without, under end_mutex
   std::atomic<bool> ended{false};
   std::atomic<bool> finalized{false};
   std::vector<bool> excluded;       ///< by shrink, under the turn; empty until then
@@ -151,7 +162,8 @@ struct CommunicatorState {
   std::atomic<bool> shrunk{false};  ///< shrink took over: what an excluded rank may still write to is given up for good
   std::atomic<bool> replaced{false};  ///< shrink has made its successor
   std::uint64_t shrinks = 0;          ///< attempts at that, under the turn
-  bool posted_error_told = false;     ///< under the turn
+  std::mutex tell_mutex;
+  std::vector<bool> told;  ///< peers that only puts reach and that were told, under tell_mutex
 
   BlockHeader& block() const { return channels->block(); }
   CallRecord* records() const {
@@ -160,8 +172,14 @@ struct CommunicatorState {
   CallRecord* message_records() const {
     return reinterpret_cast<CallRecord*>(engine->arena().base() + block_offset + layout.point_to_point_at);
   }
-  /// A peer's ring of records; null where its memory cannot be read.
-  const CallRecord* records_of(Rank peer, bool messages_ring) const;
+  // peek.cpp: what a connected peer's block shows; nothing if it does not answer. Any thread.
+  /// Offset in the block and length are multiples of 8.
+  Status fetch(Rank peer, std::uint64_t at, std::span<std::byte> to) const;
+  std::optional<LiveView> live_of(Rank peer) const;
+  std::optional<std::uint64_t> word_of(Rank peer, std::uint64_t at) const;
+  /// Call `number` of its ring of calls or messages; false if it is not there.
+  bool record_of(Rank peer, bool of_messages, std::uint64_t number, RecordedCall* call) const;
+
   /// "rank 2 (pid 1234 on host7)".
   std::string name_of(Rank peer) const;
 
@@ -214,8 +232,8 @@ struct CommunicatorState {
   bool has_left(Rank peer) const;
   /// A peer's process is gone. If it had left before, only a call that needs it fails (Watch::tick).
   void on_loss(const ProcessToken& token, const Status& why);
-  /// Peers that only puts reach are told under the turn.
-  void tell_posted_peers();
+  /// Gives what was told to peers that only puts reach a moment to leave. Under the turn.
+  void send_off();
 
   // symmetric.cpp
   /// Both buffers of a call lie in mem_alloc memory. Under the turn.

@@ -17,8 +17,9 @@ namespace {
 /// A blocked rank renews its heartbeat four times a second; this much later it does not run.
 constexpr std::int64_t kStale = 1'500'000'000;
 
-/// "stopped (state T)", "ended", or empty: alive as far as /proc tells, or out of its sight.
-std::string process_trouble(const ProcessAddress& address) {
+/// "stopped (state T)", "ended", or empty: alive as far as /proc tells, or out of its sight, as on another host.
+std::string process_trouble(const ProcessAddress& address, const ProcessAddress& self) {
+  if (address.host != self.host) return {};
   const auto stat = os::process_stat(address.pid);
   if (!stat.ok() || stat->start_time_ticks != address.pid_start_ticks) return {};
   if (stat->stopped()) return "its process is stopped";
@@ -44,13 +45,6 @@ RecordedCall CommunicatorState::describe(const ReadyCall& call) const {
   std::copy_n(call.operator_name, 2, r.operator_name);
   r.tile_bytes = static_cast<std::uint32_t>(call.choice.tile_bytes);
   return r;
-}
-
-const CallRecord* CommunicatorState::records_of(Rank peer, bool messages_ring) const {
-  const PeerView* const view = channels->find(peer);
-  const std::byte* base = view == nullptr ? nullptr : view->block;
-  if (base == nullptr) return nullptr;
-  return reinterpret_cast<const CallRecord*>(base + (messages_ring ? layout.point_to_point_at : layout.records_at));
 }
 
 /// How many elements the peer sends where a pair's hash is made of its count: by trying, since a hash cannot be undone.
@@ -91,13 +85,13 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
     if (std::string text = pair_mismatch_text(call, peer, their_hash); !text.empty()) return text;
   }
   std::string theirs = "a different call";
-  if (const CallRecord* ring = records_of(peer, message)) {
+  if (const auto live = live_of(peer)) {
     // The newest of the peer's records with that hash; headers carry no number.
-    const LiveState& live = channels->peer(peer).block_header()->live;
-    const std::uint64_t newest = (message ? live.point_to_point : live.entered).load(std::memory_order_acquire);
-    for (std::uint64_t back = 1; back <= std::min(newest, layout.records); ++back) {
+    const std::uint64_t newest = message ? live->point_to_point : live->entered;
+    const std::uint64_t look_back = channels->peer(peer).block != nullptr ? layout.records : 8;
+    for (std::uint64_t back = 1; back <= std::min(newest, look_back); ++back) {
       RecordedCall r;
-      if (read_record(ring, layout.records, newest - back, &r) && r.hash == their_hash) {
+      if (record_of(peer, message, newest - back, &r) && r.hash == their_hash) {
         theirs = to_text(r);
         break;
       }
@@ -109,10 +103,8 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
 
 std::string CommunicatorState::find_mismatch(const ReadyCall& call, const WaitingOn& waiting) {
   if (waiting.peer < 0 || is_message(call.key.collective)) return {};
-  const CallRecord* ring = records_of(waiting.peer, false);
-  if (ring == nullptr) return {};
   RecordedCall theirs;
-  if (!read_record(ring, layout.records, calls - 1, &theirs)) return {};  // late, or long past
+  if (!record_of(waiting.peer, false, calls - 1, &theirs)) return {};  // late, or long past
   if (theirs.hash == call.bound.hash) return {};
   return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
                 name_of(waiting.peer), to_text(theirs));
@@ -137,26 +129,20 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
     if (seen[static_cast<std::size_t>(at)]) return blame("and others wait for each other in a circle");
     seen[static_cast<std::size_t>(at)] = true;
     const ProcessAddress& address = members[static_cast<std::size_t>(at)].address;
-    const std::string trouble = process_trouble(address);
-    const PeerView* const view = channels->find(at);
-    if (view == nullptr && trouble.empty()) return blame("is waited for by others; this rank has no connection to it");
-    const std::byte* base = view == nullptr ? nullptr : view->block;
-    if (base == nullptr)
-      return blame(trouble.empty() ? "has not answered" : "does not move: " + trouble, !trouble.empty());
-    const LiveState& live = view->block_header()->live;
-    const std::uint64_t entered = live.entered.load(std::memory_order_acquire);
-    const std::uint64_t completed = live.completed.load(std::memory_order_acquire);
-    const std::uint64_t waits = live.waiting.load(std::memory_order_acquire);
+    const std::string trouble = process_trouble(address, engine->address());
+    if (!channels->connected(at) && trouble.empty())
+      return blame("is waited for by others; this rank has no connection to it");
+    const auto live = live_of(at);
+    if (!live) return blame(trouble.empty() ? "does not answer" : "does not move: " + trouble, !trouble.empty());
+    const std::uint64_t entered = live->entered, completed = live->completed, waits = live->waiting;
     if (!message && entered < calls) {
       std::string why = completed == 0 && entered == 0
                             ? "has not made any call yet"
                             : format("has not entered this call; its last is #{}", entered - 1);
       if (entered > completed) {
         RecordedCall r;
-        if (read_record(records_of(at, false), layout.records, entered - 1, &r))
-          why = format("is still in {}", to_text(r));
-      } else if (live.point_to_point.load(std::memory_order_acquire) >
-                 live.point_to_point_completed.load(std::memory_order_acquire)) {
+        if (record_of(at, false, entered - 1, &r)) why = format("is still in {}", to_text(r));
+      } else if (live->point_to_point > live->point_to_point_completed) {
         why += ", it is in a send or receive";
       }
       if (!trouble.empty()) why += "; " + trouble;
@@ -166,22 +152,20 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
     if (!trouble.empty()) return blame("does not move: " + trouble, true);
     if (!message && completed >= calls) return blame("has ended this call already");
     if (waits == 0) return blame(message ? "has not made the matching call" : "is in this call but does not move");
-    if (now - live.heartbeat.load(std::memory_order_acquire) > kStale)
+    // Clocks of other hosts have another beginning.
+    if (address.host == engine->address().host && now - live->heartbeat > kStale)
       return blame("does not run: no sign of life while it waits", true);
     const int kind = static_cast<int>(waits >> 56);
     const int channel = static_cast<int>((waits >> 40) & 0xffff);
     const auto next = static_cast<Rank>(waits & 0xffffffffu);
     if (channel >= kChannelIds || next >= size) return blame("shows a state that cannot be");
     // What it waits for has come, but it did not go on: it is the one.
-    const std::uint64_t need = live.waiting_need.load(std::memory_order_relaxed);
-    std::uint64_t have = 0;
-    if (kind == 1 && need != 0) {
-      const auto* lines = reinterpret_cast<const DataLine*>(base + layout.data(channel, next));
-      have = lines[(need - 1) & (layout.slots - 1)].count.load(std::memory_order_acquire);
-    } else {
-      have = reinterpret_cast<const CreditLine*>(base + layout.credit(channel, next))
-                 ->count.load(std::memory_order_acquire);
-    }
+    const std::uint64_t need = live->waiting_need;
+    const std::uint64_t word = kind == 1 && need != 0
+                                   ? layout.data(channel, next) + ((need - 1) & (layout.slots - 1)) * sizeof(DataLine) +
+                                         offsetof(DataLine, count)
+                                   : layout.credit(channel, next) + offsetof(CreditLine, count);
+    const std::uint64_t have = word_of(at, word).value_or(0);
     if (have >= need && next != rank) return blame("has what it waits for but does not go on");
     if (next == rank) return blame("waits for this rank: the calls of these two ranks do not match");
     at = next;

@@ -60,49 +60,64 @@ void CommunicatorState::fail(Code code, std::string text, Rank lost_rank, bool f
 }
 
 void CommunicatorState::tell_peers() {
+  // What goes to those that only puts reach lies in this rank's own block, where it does not change any more.
+  auto& own = *reinterpret_cast<ErrorRecord*>(engine->arena().base() + block_offset + layout.error(rank));
+  const std::lock_guard lock(tell_mutex);
+  told.resize(static_cast<std::size_t>(size));
+  if (own.published.load(std::memory_order_acquire) == 0) {
+    write(own, end_status.code(), end_status.text(), end_rank, end_family);
+    own.published.store(1, std::memory_order_release);
+  }
   for (Rank p = 0; p < size; ++p) {
-    const PeerView* const view = channels->find(p);
-    if (view == nullptr || view->block == nullptr) continue;
-    const PeerView& peer = *view;
-    auto& record = *reinterpret_cast<ErrorRecord*>(peer.block + layout.error(rank));
-    if (record.published.load(std::memory_order_acquire) != 0) continue;
-    write(record, end_status.code(), end_status.text(), end_rank, end_family);
-    record.published.store(1, std::memory_order_release);  // pairs with check_ended
-    peer.block_header()->errors.exchange(1, std::memory_order_seq_cst);
-    ring(*peer.header, *peer.doorbell);
+    const PeerView* const peer = channels->find(p);
+    if (peer == nullptr) continue;
+    if (peer->block == nullptr) {
+      if (told[static_cast<std::size_t>(p)]) continue;
+      told[static_cast<std::size_t>(p)] = true;
+      const ChannelKey key = control_key(peer->block_offset, rank);
+      const std::uint64_t at = peer->block_offset + layout.error(rank), one = 1;
+      Endpoint& endpoint = *peer->endpoint;
+      if (!endpoint.put({key, reinterpret_cast<const std::byte*>(&own), sizeof own, at, at}).ok()) continue;
+      (void)endpoint.signal({key, std::as_bytes(std::span(&one, 1)), peer->block_offset + offsetof(BlockHeader, errors),
+                             peer->block_offset + offsetof(BlockHeader, doorbell)});
+      (void)endpoint.progress();
+      continue;
+    }
+    auto& record = *reinterpret_cast<ErrorRecord*>(peer->block + layout.error(rank));
+    if (p != rank) {
+      if (record.published.load(std::memory_order_acquire) != 0) continue;
+      write(record, end_status.code(), end_status.text(), end_rank, end_family);
+      record.published.store(1, std::memory_order_release);  // pairs with check_ended
+    }
+    peer->block_header()->errors.exchange(1, std::memory_order_seq_cst);
+    ring(*peer->header, *peer->doorbell);
   }
 }
 
-void CommunicatorState::tell_posted_peers() {
-  if (posted_error_told || channels->proxies().empty()) return;
-  posted_error_told = true;
-  // The record is sent from this rank's own block, where fail() put it, or where it is put now for errors that were
-  // learned.
-  auto& record = *reinterpret_cast<ErrorRecord*>(engine->arena().base() + block_offset + layout.error(rank));
-  const std::uint64_t one = 1;
+void CommunicatorState::send_off() {
+  if (channels->proxies().empty()) return;
+  tell_peers();
+  // A broken connection is why we are here, perhaps: for a moment only.
+  const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
   for (const Channels::Proxied& proxied : channels->proxies()) {
-    PeerView& peer = channels->peer(proxied.peer);
-    if (record.published.load(std::memory_order_acquire) == 0) {
-      write(record, end_status.code(), end_status.text(), end_rank, end_family);
-      record.published.store(1, std::memory_order_release);
-    }
-    const std::uint64_t bell = peer.block_offset + offsetof(BlockHeader, doorbell);
-    const ChannelKey key = control_key(peer.block_offset, rank);
-    const std::uint64_t at = peer.block_offset + layout.error(rank);
-    peer.proxy->put({key, reinterpret_cast<const std::byte*>(&record), sizeof record, at, at});
-    peer.proxy->signal(key, &one, sizeof one, peer.block_offset + offsetof(BlockHeader, errors), bell);
-    // A broken connection is why we are here, perhaps: try for a moment only.
-    const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
-    while (!peer.proxy->idle() && !deadline.passed())
-      if (!peer.proxy->drive().ok()) break;
+    Endpoint& endpoint = proxied.queue->endpoint();
+    while (!endpoint.idle() && !deadline.passed())
+      if (!endpoint.progress().ok()) break;
   }
 }
 
 void CommunicatorState::learn_from(Rank peer) {
-  const PeerView* const view = channels->find(peer);
-  if (view == nullptr || view->block == nullptr || ended.load(std::memory_order_acquire)) return;
-  const auto& record = *reinterpret_cast<const ErrorRecord*>(view->block + layout.error(peer));
-  if (record.published.load(std::memory_order_acquire) == 0) return;  // pairs with tell_peers()
+  if (ended.load(std::memory_order_acquire)) return;
+  const auto published = word_of(peer, layout.error(peer) + offsetof(ErrorRecord, published));
+  if (!published || *published == 0) return;
+  struct {
+    std::uint32_t code;
+    std::int32_t lost_rank;
+    std::uint32_t family;
+    char text[1004];
+  } record;
+  static_assert(offsetof(ErrorRecord, text) == 12 && sizeof record == 1016);
+  if (!fetch(peer, layout.error(peer), std::as_writable_bytes(std::span(&record, 1))).ok()) return;
   const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
   fail(told_code(record.code), format("{} [told by rank {}]", text, peer),
        record.lost_rank >= 0 && record.lost_rank < size ? record.lost_rank : -1, record.family != 0);

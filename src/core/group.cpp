@@ -51,8 +51,7 @@ struct Exchanges {
 
 /// Entries as distances from the lowest address, in bytes.
 const std::byte* lay_out(const std::vector<const Operation*>& messages, bool sends, std::vector<std::uint64_t>* counts,
-                         std::vector<std::uint64_t>* offsets, std::vector<Rank>* peers,
-                         std::vector<DataType>* types) {
+                         std::vector<std::uint64_t>* offsets, std::vector<Rank>* peers, std::vector<DataType>* types) {
   const auto address = [sends](const Operation& m) {
     return static_cast<const std::byte*>(sends ? m.buffers.input : m.buffers.output);
   };
@@ -89,9 +88,12 @@ Result<Operation> exchange_of(const std::shared_ptr<CommunicatorState>& communic
   op.key.type = DataType::kUint8;
   op.key.count = layer.sends.size() | (std::uint64_t{layer.receives.size()} << 32);
   op.buffers.input = lay_out(layer.sends, true, &uneven->counts, &uneven->offsets, &uneven->sends, &uneven->send_types);
-  op.buffers.output = const_cast<std::byte*>(lay_out(layer.receives, false, &uneven->receive_counts, &uneven->receive_offsets,
-                                             &uneven->receives, &uneven->receive_types));
-  const auto self = [&](const std::vector<Rank>& list) { return std::count(list.begin(), list.end(), communicator->rank); };
+  op.buffers.output =
+      const_cast<std::byte*>(lay_out(layer.receives, false, &uneven->receive_counts, &uneven->receive_offsets,
+                                     &uneven->receives, &uneven->receive_types));
+  const auto self = [&](const std::vector<Rank>& list) {
+    return std::count(list.begin(), list.end(), communicator->rank);
+  };
   if (self(uneven->sends) != self(uneven->receives))
     return error(Code::kInvalidArgument, "rank {} sends {} messages to itself in this group, but receives {}",
                  communicator->rank, self(uneven->sends), self(uneven->receives));

@@ -55,12 +55,12 @@ void bind_uneven(ReadyCall& call, Uneven& u, const World& world, Rank rank) {
     }
   } else {
     for (std::size_t e = 0; e < u.sends.size(); ++e)
-      u.hashes_out[static_cast<std::size_t>(u.sends[e])] = message_hash(
-          u.counts[e] / size_of(u.send_types[e]), u.send_types[e], rank, u.sends[e], call.choice, world);
+      u.hashes_out[static_cast<std::size_t>(u.sends[e])] =
+          message_hash(u.counts[e] / size_of(u.send_types[e]), u.send_types[e], rank, u.sends[e], call.choice, world);
     for (std::size_t e = 0; e < u.receives.size(); ++e)
-      u.hashes_in[static_cast<std::size_t>(u.receives[e])] = message_hash(
-          u.receive_counts[e] / size_of(u.receive_types[e]), u.receive_types[e], u.receives[e], rank, call.choice,
-          world);
+      u.hashes_in[static_cast<std::size_t>(u.receives[e])] =
+          message_hash(u.receive_counts[e] / size_of(u.receive_types[e]), u.receive_types[e], u.receives[e], rank,
+                       call.choice, world);
   }
   bound.hashes_out = u.hashes_out.data();
   bound.hashes_in = u.hashes_in.data();
@@ -158,7 +158,7 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
     fail(fault.status.code(), format("{}: {}", name_of(rank), fault.status.text()));
   }
   check_ended();
-  tell_posted_peers();
+  send_off();
   live.waiting.store(0, std::memory_order_relaxed);
   return end_error_in(call, waiting);
 }

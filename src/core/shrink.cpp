@@ -28,8 +28,8 @@ class Meeting {
   Meeting(CommunicatorState& state, std::vector<bool> excluded, std::uint64_t attempt)
       : state_(state), excluded_(std::move(excluded)), round_(attempt << 32) {
     // What an attempt before left behind: nobody looks at it before this one's first proposal.
-    page(state_.rank).exchange.store(0, std::memory_order_relaxed);
-    page(state_.rank).exchange_read.store(0, std::memory_order_relaxed);
+    own_page().exchange.store(0, std::memory_order_relaxed);
+    own_page().exchange_read.store(0, std::memory_order_relaxed);
   }
 
   /// Agree with all who are not excluded; who does not come in time is excluded as well.
@@ -40,11 +40,28 @@ class Meeting {
   Status exchange(std::span<const std::byte> mine, std::span<std::byte> all, os::Deadline deadline);
 
  private:
-  MeetingPage& page(Rank r) const {
-    return *reinterpret_cast<MeetingPage*>(state_.channels->peer(r).block + state_.layout.meeting_at);
+  /// The head of a rank's page.
+  struct Head {
+    std::uint64_t round = 0, exchange = 0, exchange_read = 0, exchange_bytes = 0;
+    std::uint64_t excluded[MeetingPage::kMaxRanks / 64] = {};
+  };
+  static_assert(offsetof(MeetingPage, excluded) == offsetof(Head, excluded));
+
+  MeetingPage& own_page() const {
+    return *reinterpret_cast<MeetingPage*>(state_.engine->arena().base() + state_.block_offset +
+                                           state_.layout.meeting_at);
+  }
+  /// Nothing if the rank cannot be asked.
+  std::optional<Head> head_of(Rank r) const {
+    Head head;
+    const std::size_t words = (excluded_.size() + 63) / 64;
+    const std::size_t bytes = offsetof(Head, excluded) + words * sizeof(std::uint64_t);
+    if (!state_.fetch(r, state_.layout.meeting_at, std::as_writable_bytes(std::span(&head, 1)).first(bytes)).ok())
+      return {};
+    return head;
   }
   void write_proposal() {
-    MeetingPage& own = page(state_.rank);
+    MeetingPage& own = own_page();
     for (std::size_t w = 0; w * 64 < excluded_.size(); ++w) {
       std::uint64_t word = 0;
       for (std::size_t b = 0; b < 64 && w * 64 + b < excluded_.size(); ++b)
@@ -54,10 +71,9 @@ class Meeting {
     ++round_;
     own.round.store(round_, std::memory_order_release);  // pairs with the acquire in agree()
   }
-  std::vector<bool> proposal(Rank r) const {
+  std::vector<bool> proposal(const Head& head) const {
     std::vector<bool> other(excluded_.size());
-    for (std::size_t i = 0; i < other.size(); ++i)
-      other[i] = (page(r).excluded[i / 64].load(std::memory_order_relaxed) >> (i % 64)) & 1;
+    for (std::size_t i = 0; i < other.size(); ++i) other[i] = (head.excluded[i / 64] >> (i % 64)) & 1;
     return other;
   }
 
@@ -76,7 +92,7 @@ void abort_old(CommunicatorState& state) {
 }
 
 Status Meeting::agree(std::chrono::milliseconds patience, os::Deadline grace) {
-  MeetingPage& own = page(state_.rank);
+  MeetingPage& own = own_page();
   write_proposal();
   os::Deadline deadline = os::Deadline::after(patience);
   bool committed = false;
@@ -94,15 +110,19 @@ Status Meeting::agree(std::chrono::milliseconds patience, os::Deadline grace) {
         excluded_[static_cast<std::size_t>(r)] = changed = true;
         continue;
       }
-      const std::uint64_t round = page(r).round.load(std::memory_order_acquire);  // pairs with write_proposal
-      if (attempt_of(round) < attempt_of(round_)) {                               // not here yet
+      // The round once more after the rest: a proposal that was being written is looked at again.
+      const std::optional<Head> head = head_of(r);
+      const std::optional<Head> again = head ? head_of(r) : head;
+      const bool steady = again && again->round == head->round;
+      const std::uint64_t round = steady ? head->round : 0;
+      if (attempt_of(round) < attempt_of(round_)) {  // not here yet
         equal = false;
         missing = r;
         continue;
       }
       if (attempt_of(round) > attempt_of(round_))
         return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
-      const std::vector<bool> other = proposal(r);
+      const std::vector<bool> other = proposal(*head);
       if (other[static_cast<std::size_t>(state_.rank)])
         return error(Code::kPeerLost, "{} takes rank {} for lost and goes on without it", state_.name_of(r),
                      state_.rank);
@@ -147,7 +167,8 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
   const auto wait_for = [&](auto&& ready) -> Status {
     for (Rank r = 0; r < state_.size; ++r) {
       if (excluded_[static_cast<std::size_t>(r)]) continue;
-      while (!ready(page(r))) {
+      std::optional<Head> head;
+      while (!(head = head_of(r)) || !ready(*head)) {
         // The one that is lost need not be the one that is waited for here: whoever saw it first gives this attempt up.
         Rank lost = -1;
         {
@@ -157,7 +178,7 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
         }
         if (lost >= 0)
           return error(Code::kPeerLost, "{} was lost while the survivors met; shrink again", state_.name_of(lost));
-        if (attempt_of(page(r).round.load(std::memory_order_acquire)) > attempt_of(round_))
+        if (head && attempt_of(head->round) > attempt_of(round_))
           return error(Code::kPeerLost, "{} gave this attempt up; shrink again", state_.name_of(r));
         if (deadline.passed()) return error(Code::kTimeout, "{} did not go on with shrink", state_.name_of(r));
         pause_a_moment();
@@ -165,20 +186,21 @@ Status Meeting::exchange(std::span<const std::byte> mine, std::span<std::byte> a
     }
     return {};
   };
-  MeetingPage& own = page(state_.rank);
+  MeetingPage& own = own_page();
   const std::uint64_t k = exchanges_++;
   // My page may change when everybody has read what it held.
-  HOCKET_TRY(wait_for([&](MeetingPage& p) { return p.exchange_read.load(std::memory_order_acquire) >= k; }));
+  HOCKET_TRY(wait_for([&](const Head& h) { return h.exchange_read >= k; }));
   std::memcpy(own.bytes, mine.data(), mine.size());
   own.exchange_bytes.store(mine.size(), std::memory_order_relaxed);
   own.exchange.store(k + 1, std::memory_order_release);
-  HOCKET_TRY(wait_for([&](MeetingPage& p) { return p.exchange.load(std::memory_order_acquire) >= k + 1; }));
+  HOCKET_TRY(wait_for([&](const Head& h) { return h.exchange >= k + 1; }));
   std::size_t at = 0;
   for (Rank r = 0; r < state_.size; ++r) {
     if (excluded_[static_cast<std::size_t>(r)]) continue;
-    if (page(r).exchange_bytes.load(std::memory_order_relaxed) != mine.size())
+    const std::optional<Head> head = head_of(r);
+    if (!head || head->exchange_bytes != mine.size())
       return error(Code::kMismatch, "{} exchanges another length", state_.name_of(r));
-    std::memcpy(all.data() + at, page(r).bytes, mine.size());
+    HOCKET_TRY(state_.fetch(r, state_.layout.meeting_at + offsetof(MeetingPage, bytes), all.subspan(at, mine.size())));
     at += mine.size();
   }
   own.exchange_read.store(k + 1, std::memory_order_release);
@@ -202,9 +224,6 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
   }
   if (static_cast<std::size_t>(s.size) > MeetingPage::kMaxRanks || s.size > kEagerRanks)
     return error(Code::kUnsupported, "shrink of {} ranks: up to {} can meet after a failure", s.size, kEagerRanks);
-  if (!s.world.direct)
-    return error(Code::kUnsupported,
-                 "shrink needs memory that all ranks reach; here some peers are reached by puts only");
 
   // A rank that is first to come to shrink may have ended a call in which others still are: they should end it, too.
   // Unless this rank has work of its own under way, or the communicator has failed already.
@@ -246,6 +265,15 @@ Result<Communicator> Communicator::shrink(std::span<const Rank> excluded, std::c
     // An excluded rank that maps mem_alloc memory could still write to it.
     if (s.symmetric.empty()) continue;
     const ProcessAddress& address = s.members[static_cast<std::size_t>(r)].address;
+    if (address.host != s.engine->address().host) {
+      // Only what the network knows of it tells whether it still runs.
+      const PeerView* const view = s.channels->find(r);
+      if (view == nullptr || !view->endpoint->error().ok()) continue;
+      return error(Code::kUnsupported,
+                   "{} is excluded but may still run on another host, and it may write to mem_alloc memory of this "
+                   "communicator: end it first",
+                   s.name_of(r));
+    }
     const auto stat = os::process_stat(address.pid);
     if (!stat.ok() || stat->dead() || stat->start_time_ticks != address.pid_start_ticks) continue;
     if (address.token == s.engine->address().token)

@@ -60,7 +60,9 @@ class StreamTask final : public ProgressTask {
     CommunicatorState& s = *op.communicator;
     if (s.check_ended()) return s.end_error_before(op.key);
     CallKey key = op.key;
-    if (!op.uneven) key.symmetric = s.is_symmetric(op.buffers.input, op.buffers.input_bytes, op.buffers.output, op.buffers.output_bytes);
+    if (!op.uneven)
+      key.symmetric =
+          s.is_symmetric(op.buffers.input, op.buffers.input_bytes, op.buffers.output, op.buffers.output_bytes);
     HOCKET_ASSIGN(ReadyCall * ready, s.prepare(key, op.uneven.get()));
     ready_ = ready;
     watch_ = std::make_unique<Watch>(s);

@@ -33,8 +33,8 @@ Status take(std::string_view call, std::string_view what, int size, Counts count
   for (std::size_t r = 0; r < n; ++r) {
     const std::uint64_t offset = offsets.empty() ? next : offsets[r];
     if (counts[r] > kMostElements || offset > kMostElements)
-      return error(Code::kInvalidArgument, "{}: {} of rank {} are {} at {}, more than can be", call, what, r,
-                   counts[r], offset);
+      return error(Code::kInvalidArgument, "{}: {} of rank {} are {} at {}, more than can be", call, what, r, counts[r],
+                   offset);
     next = offset + counts[r];
     counts_out->push_back(counts[r]);
     offsets_out->push_back(offset);
@@ -62,7 +62,8 @@ std::uint64_t digest_of(const std::vector<std::uint64_t>& counts) {
 
 /// all_gather_v and reduce_scatter_v: the whole is the output of one and the input of the other.
 Status checked_rank_parts(const std::shared_ptr<CommunicatorState>& state, Collective collective, const void* input,
-                  void* output, Counts counts, Counts offsets, DataType type, const Reduction& op, Stream* stream) {
+                          void* output, Counts counts, Counts offsets, DataType type, const Reduction& op,
+                          Stream* stream) {
   const std::string_view name = to_string(collective);
   HOCKET_TRY(check_usable(state.get(), name));
   const std::size_t element = size_of(type);
@@ -92,8 +93,8 @@ Status checked_rank_parts(const std::shared_ptr<CommunicatorState>& state, Colle
 }
 
 Status checked_pair_parts(const std::shared_ptr<CommunicatorState>& state, const void* input, Counts send_counts,
-                  Counts send_offsets, void* output, Counts receive_counts, Counts receive_offsets, DataType type,
-                  Stream* stream) {
+                          Counts send_offsets, void* output, Counts receive_counts, Counts receive_offsets,
+                          DataType type, Stream* stream) {
   const std::string_view name = to_string(Collective::kAllToAllV);
   HOCKET_TRY(check_usable(state.get(), name));
   const std::size_t element = size_of(type);

@@ -272,7 +272,8 @@ TEST_P(Together, UnequalPartsGoFromAllToAll) {
       for (const std::size_t c : receive) offsets.push_back(end), end += c + 3;
       std::vector<std::uint16_t> in, out(end, 7);
       for (int p = 0; p < n; ++p)
-        in.insert(in.end(), matrix[self][static_cast<std::size_t>(p)], static_cast<std::uint16_t>(comm.rank() * 100 + p));
+        in.insert(in.end(), matrix[self][static_cast<std::size_t>(p)],
+                  static_cast<std::uint16_t>(comm.rank() * 100 + p));
       ASSERT_OK(comm.all_to_all_v(in.data(), matrix[self], out.data(), receive, DataType::kFloat16, {}, offsets));
       std::vector<std::uint16_t> expected(end, 7);
       for (std::size_t p = 0; p < receive.size(); ++p)
@@ -290,7 +291,8 @@ TEST_P(Together, GatherAndScatterAreEachOthersOpposite) {
       for (Rank root = 0; root < comm.size(); ++root) {
         const bool is_root = comm.rank() == root;
         std::vector<float> part(count), whole(is_root ? n * count : 0), back(count, -1);
-        for (std::size_t i = 0; i < count; ++i) part[i] = static_cast<float>(i % 1000) + static_cast<float>(comm.rank());
+        for (std::size_t i = 0; i < count; ++i)
+          part[i] = static_cast<float>(i % 1000) + static_cast<float>(comm.rank());
         ASSERT_OK(comm.gather(std::span<const float>(part), std::span(whole), root));
         for (std::size_t i = 0; i < whole.size(); ++i)
           ASSERT_EQ(whole[i], static_cast<float>(i % count % 1000 + i / count));

@@ -35,8 +35,8 @@ TEST(LargeWorld, AThousandRanksAsThreadsMeetAndReduce) {
         return;
       }
       if (++made == kRanks)
-        start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since)
-                       .count();
+        start_ns =
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since).count();
       std::int64_t value = r, sum = 0;
       const Status reduced = comm->all_reduce(&value, &sum, 1, DataType::kInt64, ReduceOp::kSum);
       std::int64_t root = r == 5 ? 77 : 0;
@@ -50,8 +50,8 @@ TEST(LargeWorld, AThousandRanksAsThreadsMeetAndReduce) {
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(right, kRanks);
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - since;
-  std::printf("%d ranks: communicator in %.2f s; with an all-reduce, a broadcast, a barrier and the end %.2f s\n", kRanks,
-              static_cast<double>(start_ns) / 1e9, all.count());
+  std::printf("%d ranks: communicator in %.2f s; with an all-reduce, a broadcast, a barrier and the end %.2f s\n",
+              kRanks, static_cast<double>(start_ns) / 1e9, all.count());
   EXPECT_LT(static_cast<double>(start_ns) / 1e9, 10.0) << "a guard, many times what it takes";
 }
 
