@@ -7,6 +7,8 @@
 // Free of deadlock whatever ranks take part with whatever counts: give every step the key (k, number of the message in
 // its pair, tile, send before receive). A rank's steps follow each other by key; the sender of a message and its
 // receiver have the same k, number and tile; so every wait is for a step with a smaller key.
+// The side by side form gives each peer and direction a lane: then nothing waits but for its own counterpart, also one
+// that is no group. It is for executors whose lanes take turns on a thread.
 // With all pairs present it is the dense form of all-to-all-v. Source: Thakur, Rabenseifner and Gropp, Optimization of
 // collective communication operations in MPICH, IJHPCA 2005, for the order of pairs.
 // Next stop: exec/executor.hpp runs the plan.
@@ -65,10 +67,44 @@ Plan build(int n, Rank r, std::span<const Rank> sends, std::span<const Rank> rec
   return b.finish();
 }
 
+Plan build_side_by_side(int n, Rank r, std::span<const Rank> sends, std::span<const Rank> receives) {
+  PlanBuilder b(Collective::kExchange, "side_by_side", n, r);
+  const CutId row = b.cut(CutKind::kSendRow, std::max(static_cast<int>(sends.size()), 1));
+  const CutId column = b.cut(CutKind::kReceiveColumn, std::max(static_cast<int>(receives.size()), 1));
+  const auto to = by_distance(sends, n, r, 1), from = by_distance(receives, n, r, -1);
+  if (!to[0].empty())
+    b.lane(0, 1, [&] {
+      for (std::size_t e = 0; e < to[0].size(); ++e) {
+        const Index source = constant(to[0][e]), destination = constant(from[0][e]);
+        const Extent all = b.chunk(row, source);
+        b.rounds({all}, [&] { b.move(all, {b.input(row, source)}, {b.output(column, destination)}); });
+      }
+    });
+  for (int k = 1; k < n; ++k) {
+    const auto& out = to[static_cast<std::size_t>(k)];
+    const auto& in = from[static_cast<std::size_t>(k)];
+    if (!out.empty())
+      b.lane(0, 1, [&] {
+        for (const std::int32_t e : out) {
+          const Extent all = b.chunk(row, constant(e));
+          b.rounds({all}, [&] { b.send(link(0, (r + k) % n), all, b.input(row, constant(e))); });
+        }
+      });
+    if (!in.empty())
+      b.lane(0, 1, [&] {
+        for (const std::int32_t e : in) {
+          const Extent all = b.chunk(column, constant(e));
+          b.rounds({all}, [&] { b.recv(link(0, (r - k + n) % n), all, {b.output(column, constant(e))}); });
+        }
+      });
+  }
+  return b.finish();
+}
+
 }  // namespace
 
-Result<Plan> exchange_plan(int world, Rank rank, std::span<const Rank> sends, std::span<const Rank> receives,
-                           int lanes) {
+Result<Plan> exchange_plan(int world, Rank rank, std::span<const Rank> sends, std::span<const Rank> receives, int lanes,
+                           ExchangeForm form) {
   if (world < 1 || rank < 0 || rank >= world || lanes < 1)
     return error(Code::kInvalidArgument, "an exchange of rank {} of {} in {} lanes", rank, world, lanes);
   if (sends.empty() && receives.empty())
@@ -85,7 +121,8 @@ Result<Plan> exchange_plan(int world, Rank rank, std::span<const Rank> sends, st
   if (out != in)
     return error(Code::kInvalidArgument, "rank {} sends {} messages to itself in this group, but receives {}", rank,
                  out, in);
-  return build(world, rank, sends, receives, lanes);
+  return form == ExchangeForm::kSideBySide ? build_side_by_side(world, rank, sends, receives)
+                                           : build(world, rank, sends, receives, lanes);
 }
 
 Plan dense_exchange(const PlanArgs& args) {

@@ -41,7 +41,7 @@ Result<Plan> plan_of(const Algorithm& algorithm, PlanArgs args) {
   return plan;
 }
 
-Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes) {
+Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes, ExchangeForm form) {
   const auto ranks_of = [](const std::vector<Message>& list) {
     std::vector<Rank> ranks;
     for (const Message& message : list) ranks.push_back(message.peer);
@@ -56,7 +56,7 @@ Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes) {
     plan.header.rank = static_cast<int>(r);
     if (messages.sends[r].empty() && messages.receives[r].empty()) continue;
     HOCKET_ASSIGN(plan, exchange_plan(plan.header.world, plan.header.rank, ranks_of(messages.sends[r]),
-                                      ranks_of(messages.receives[r]), lanes));
+                                      ranks_of(messages.receives[r]), lanes, form));
     HOCKET_TRY(derive_completions(plan));
     move_channels(plan, kMailboxChannels + 1);
   }

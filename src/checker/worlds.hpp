@@ -2,6 +2,7 @@
 // worlds.hpp: all ranks' plans of a registered algorithm, as the checker wants them. For tests and `hocket plan`.
 #pragma once
 
+#include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
 #include "checker/checker.hpp"
 
@@ -16,7 +17,8 @@ inline constexpr int kMailboxChannels = 8;
 Result<PlanWorld> plan_world(const Algorithm& algorithm, const PlanArgs& args);
 /// The ranks' plans for a group of sends and receives, by `messages.sends` and `messages.receives`; a rank without any
 /// takes no part. It uses the channels of send and receive.
-Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes);
+Result<PlanWorld> exchange_world(const UnevenCounts& messages, int lanes,
+                                 ExchangeForm form = ExchangeForm::kInterleaved);
 /// What plan_world gives for one rank.
 Result<Plan> plan_of(const Algorithm& algorithm, PlanArgs args);
 

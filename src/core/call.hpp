@@ -40,11 +40,12 @@ struct Uneven {
   // message.
   std::vector<std::uint64_t> counts, offsets;  ///< what I send where it is not the same for all
   std::vector<std::uint64_t> receive_counts, receive_offsets;
-  std::uint64_t digest = 0;           ///< of `counts`, where they must be equal on all ranks; else 0
-  std::vector<Rank> sends, receives;  ///< exchange: whom message e goes to or comes from; each rank at most once
+  std::uint64_t digest = 0;                         ///< of `counts`, where they must be equal on all ranks; else 0
+  std::vector<Rank> sends, receives;                ///< exchange: whom message e goes to or comes from; ordered by rank
   std::vector<DataType> send_types, receive_types;  ///< exchange
-  // By rank, filled in when the call begins: the hash in its transfers' lines, where each pair has its own.
-  std::vector<std::uint64_t> hashes_out, hashes_in;
+  // Filled in when the call begins: what is in the lines of transfers where each pair has hashes of its own.
+  std::vector<std::uint64_t> hashes, transfers;
+  std::vector<PairHashes> out, in;  ///< by rank, into these
 };
 
 /// A plan of this rank and what its runs need besides.

@@ -555,7 +555,7 @@ std::string Communicator::describe() const {
         if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
     text += "\n";
   }
-  return text + s.domains.to_text();
+  return s.size > kEagerRanks ? text : text + s.domains.to_text();
 }
 
 namespace detail {

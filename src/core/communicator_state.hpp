@@ -45,16 +45,10 @@ struct Member {
   std::uint16_t algorithms = 0;  ///< how many there are, as a cheap check of equal builds
   std::int32_t rank = 0;
   std::int32_t size = 0;
-  std::uint64_t id = 0;               ///< rank 0's becomes the communicator's
   std::uint64_t settings_digest = 0;  ///< of the settings that must agree
   std::uint32_t block_page = 0;       ///< of its block in its arena
   std::uint32_t code = 0;             ///< not 0: this rank could not even begin
   std::int32_t host = 0;              ///< number of its host, by lowest rank; filled in by who receives it
-  // CPUs that its process may use: enough to tell a host with fewer of them than ranks.
-  float quota = 0;             ///< CPUs by a cgroup; 0: no limit
-  std::uint32_t cpu_mask = 0;  ///< hash
-  std::uint16_t cpu_count = 0, cpu_first = 0, cpu_last = 0;
-  std::uint16_t membarrier = 0;  ///< this process can make sleepers' bells seen (exec/waiter.hpp)
   ProcessAddress address;
 
   std::uint64_t block_offset() const { return std::uint64_t{block_page} * 4096; }
@@ -119,8 +113,8 @@ struct CommunicatorState {
   std::map<Rank, std::vector<TransportTrial>> trials;  ///< how connected ranks came to be reached, under the turn
   bool made = false;                                   ///< complete: peers may use it
   World world;
-  topo::Domains domains;
-  bool fenced = true;  ///< signals carry a fence of their own (transport/doorbell.hpp)
+  topo::Domains domains;  ///< empty in worlds beyond kEagerRanks
+  bool fenced = true;     ///< signals carry a fence of their own (transport/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
   std::weak_ptr<CommunicatorState> parent;  ///< an abort of it ends this one, too

@@ -57,9 +57,10 @@ std::string CommunicatorState::pair_mismatch_text(const ReadyCall& call, Rank pe
   if (!exchange) {
     expected = u.receive_counts[static_cast<std::size_t>(peer)];
   } else {
-    const auto at = std::find(u.receives.begin(), u.receives.end(), peer);
-    if (at == u.receives.end()) return {};
-    const auto e = static_cast<std::size_t>(at - u.receives.begin());
+    // The message under way.
+    const auto e =
+        static_cast<std::size_t>(u.in[static_cast<std::size_t>(peer)].hash - u.hashes.data()) - u.sends.size();
+    if (e >= u.receives.size() || u.receives[e] != peer) return {};
     type = u.receive_types[e];
     expected = u.receive_counts[e] / size_of(type);
   }

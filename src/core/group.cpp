@@ -2,16 +2,13 @@
 // core/group.cpp: calls kept until the end of a group, and how they run together.
 //
 // On each communicator the group's collectives run one after the other: plans leave their channels balanced, so that
-// running them in sequence is proven by each of them. Its sends and receives become sparse pairwise exchanges
-// (algorithms/exchange.cpp), one for the first message of every pair, one for the second, and so on. By induction none
-// of them can block another: the k-th exchange of a rank needs only the k-th of its peers. Different communicators
-// progress side by side on the engine's progress thread.
+// running them in sequence is proven by each of them. Its sends and receives become one plan in which each peer and
+// direction has a lane (algorithms/exchange.cpp), so that none can block another. Different communicators progress side
+// by side on the engine's progress thread.
 // Next stop: core/stream.cpp, or core/run.cpp where there is only one communicator.
 #include "hocket/group.hpp"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include "base/status.hpp"
 #include "core/operation.hpp"
@@ -33,20 +30,9 @@ struct OpenGroup {
 
 thread_local OpenGroup open_group;
 
-/// Messages of one exchange: at most one to and one from each rank.
-struct Exchanges {
-  struct Layer {
-    std::vector<const Operation*> sends, receives;
-  };
-  std::vector<Layer> layers;
-  std::map<Rank, std::size_t> sent, received;
-
-  void add(const Operation& message) {
-    const bool send = message.key.collective == Collective::kSend;
-    const std::size_t layer = (send ? sent : received)[message.key.root]++;
-    if (layers.size() <= layer) layers.resize(layer + 1);
-    (send ? layers[layer].sends : layers[layer].receives).push_back(&message);
-  }
+/// The sends and receives of one communicator.
+struct Messages {
+  std::vector<const Operation*> sends, receives;
 };
 
 /// Entries as distances from the lowest address, in bytes.
@@ -68,35 +54,39 @@ const std::byte* lay_out(const std::vector<const Operation*>& messages, bool sen
   return lowest;
 }
 
-Result<Operation> exchange_of(const std::shared_ptr<CommunicatorState>& communicator, Exchanges::Layer& layer) {
-  // One order for one set of peers, so that the plan is found again.
+Result<Operation> exchange_of(const std::shared_ptr<CommunicatorState>& communicator, Messages& messages) {
+  // By rank, each pair's in their order.
   const auto by_peer = [](const Operation* a, const Operation* b) { return a->key.root < b->key.root; };
-  std::sort(layer.sends.begin(), layer.sends.end(), by_peer);
-  std::sort(layer.receives.begin(), layer.receives.end(), by_peer);
-  for (const Operation* s : layer.sends) {
-    if (s->key.root != communicator->rank) continue;
-    const auto r = std::find_if(layer.receives.begin(), layer.receives.end(),
-                                [&](const Operation* m) { return m->key.root == communicator->rank; });
-    if (r != layer.receives.end() && ((*r)->key.count != s->key.count || (*r)->key.type != s->key.type))
+  std::stable_sort(messages.sends.begin(), messages.sends.end(), by_peer);
+  std::stable_sort(messages.receives.begin(), messages.receives.end(), by_peer);
+  // Those to oneself are copies: both sides are here.
+  const auto to_self = [&](const std::vector<const Operation*>& list) {
+    std::vector<const Operation*> own;
+    for (const Operation* m : list)
+      if (m->key.root == communicator->rank) own.push_back(m);
+    return own;
+  };
+  const auto own_sends = to_self(messages.sends), own_receives = to_self(messages.receives);
+  if (own_sends.size() != own_receives.size())
+    return error(Code::kInvalidArgument, "rank {} sends {} messages to itself in this group, but receives {}",
+                 communicator->rank, own_sends.size(), own_receives.size());
+  for (std::size_t m = 0; m < own_sends.size(); ++m) {
+    const CallKey &s = own_sends[m]->key, &r = own_receives[m]->key;
+    if (r.count != s.count || r.type != s.type)
       return error(Code::kInvalidArgument, "rank {} sends {} {} to itself but receives {} {}", communicator->rank,
-                   s->key.count, to_string(s->key.type), (*r)->key.count, to_string((*r)->key.type));
+                   s.count, to_string(s.type), r.count, to_string(r.type));
   }
   auto uneven = std::make_shared<Uneven>();
   Operation op;
   op.communicator = communicator;
   op.key.collective = Collective::kExchange;
   op.key.type = DataType::kUint8;
-  op.key.count = layer.sends.size() | (std::uint64_t{layer.receives.size()} << 32);
-  op.buffers.input = lay_out(layer.sends, true, &uneven->counts, &uneven->offsets, &uneven->sends, &uneven->send_types);
+  op.key.count = messages.sends.size() | (std::uint64_t{messages.receives.size()} << 32);
+  op.buffers.input =
+      lay_out(messages.sends, true, &uneven->counts, &uneven->offsets, &uneven->sends, &uneven->send_types);
   op.buffers.output =
-      const_cast<std::byte*>(lay_out(layer.receives, false, &uneven->receive_counts, &uneven->receive_offsets,
+      const_cast<std::byte*>(lay_out(messages.receives, false, &uneven->receive_counts, &uneven->receive_offsets,
                                      &uneven->receives, &uneven->receive_types));
-  const auto self = [&](const std::vector<Rank>& list) {
-    return std::count(list.begin(), list.end(), communicator->rank);
-  };
-  if (self(uneven->sends) != self(uneven->receives))
-    return error(Code::kInvalidArgument, "rank {} sends {} messages to itself in this group, but receives {}",
-                 communicator->rank, self(uneven->sends), self(uneven->receives));
   op.uneven = std::move(uneven);
   return op;
 }
@@ -111,27 +101,28 @@ struct Sequence {
 /// By communicator and stream, each in the order of its first call.
 Result<std::vector<Sequence>> sequences_of(std::vector<Kept>& kept) {
   std::vector<Sequence> sequences;
-  std::vector<Exchanges> exchanges;
+  std::vector<Messages> messages;
   for (Kept& k : kept) {
     auto at = std::find_if(sequences.begin(), sequences.end(), [&](const Sequence& s) {
       return s.communicator == k.operation.communicator && s.stream == k.stream;
     });
     if (at == sequences.end()) {
       sequences.push_back({k.operation.communicator, k.stream, {}});
-      exchanges.emplace_back();
+      messages.emplace_back();
       at = sequences.end() - 1;
     }
     if (is_message(k.operation.key.collective)) {
-      exchanges[static_cast<std::size_t>(at - sequences.begin())].add(k.operation);
+      Messages& of = messages[static_cast<std::size_t>(at - sequences.begin())];
+      (k.operation.key.collective == Collective::kSend ? of.sends : of.receives).push_back(&k.operation);
     } else {
       at->operations.push_back(k.operation);
     }
   }
-  for (std::size_t s = 0; s < sequences.size(); ++s)
-    for (Exchanges::Layer& layer : exchanges[s].layers) {
-      HOCKET_ASSIGN(Operation exchange, exchange_of(sequences[s].communicator, layer));
-      sequences[s].operations.push_back(std::move(exchange));
-    }
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    if (messages[s].sends.empty() && messages[s].receives.empty()) continue;
+    HOCKET_ASSIGN(Operation exchange, exchange_of(sequences[s].communicator, messages[s]));
+    sequences[s].operations.push_back(std::move(exchange));
+  }
   return sequences;
 }
 

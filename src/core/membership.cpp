@@ -68,6 +68,12 @@ struct Outcome {
   double bytes_per_second = 0;
   std::uint64_t graph_offset = 0;  ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
+  std::uint64_t id = 0;  ///< rank 0's becomes the communicator's
+  // CPUs that my process may use: enough to tell a host with fewer of them than ranks.
+  float quota = 0;             ///< CPUs by a cgroup; 0: no limit
+  std::uint32_t cpu_mask = 0;  ///< hash
+  std::uint16_t cpu_count = 0, cpu_first = 0, cpu_last = 0;
+  std::uint16_t membarrier = 0;  ///< my process can make sleepers' bells seen (exec/waiter.hpp)
   ExchangeTimes times;
 };
 
@@ -202,7 +208,7 @@ std::uint64_t slots_for(const Settings& settings, std::size_t ranks) {
   return ranks <= 2 ? 16 : ranks <= 4 ? 8 : 4;
 }
 
-void fill_cpus(Member& member) {
+void fill_cpus(Outcome& member) {
   std::vector<std::string> notes;
   const topo::CpuBudget budget = topo::read_cpu_budget("", &notes);
   const std::vector<int> cpus = budget.allowed.to_vector();
@@ -219,17 +225,16 @@ void fill_cpus(Member& member) {
 
 /// What counts of a host, from its ranks' entries.
 struct HostLoad {
-  Rank leader = 0;
   int ranks = 0;
-  std::map<std::uint32_t, const Member*> masks;  ///< the different sets of CPUs
+  std::map<std::uint32_t, const Outcome*> masks;  ///< the different sets of CPUs
   float quota = 0;
 
   /// More ranks than CPUs that they may use together. Sets that may overlap count as one.
   bool crowded() const {
     double usable = 0;
-    std::vector<const Member*> sets;
+    std::vector<const Outcome*> sets;
     for (const auto& [hash, member] : masks) sets.push_back(member);
-    std::sort(sets.begin(), sets.end(), [](const Member* a, const Member* b) { return a->cpu_first < b->cpu_first; });
+    std::sort(sets.begin(), sets.end(), [](const Outcome* a, const Outcome* b) { return a->cpu_first < b->cpu_first; });
     for (std::size_t i = 0; i < sets.size();) {
       int last = -1;
       double most = 0;
@@ -244,18 +249,22 @@ struct HostLoad {
   }
 };
 
-/// Numbers hosts by their lowest rank.
-std::map<Rank, HostLoad> number_hosts(std::vector<Member>* members) {
+/// Numbers hosts by their lowest rank, the leader; how many there are.
+int number_hosts(std::vector<Member>* members) {
   std::map<std::array<std::uint64_t, 2>, Rank> leaders;
+  for (std::size_t r = 0; r < members->size(); ++r)
+    (*members)[r].host = leaders.try_emplace((*members)[r].address.host, static_cast<Rank>(r)).first->second;
+  return static_cast<int>(leaders.size());
+}
+
+std::map<Rank, HostLoad> load_of_hosts(const std::vector<Member>& members, const std::vector<Outcome>& outcomes) {
   std::map<Rank, HostLoad> hosts;
-  for (std::size_t r = 0; r < members->size(); ++r) {
-    Member& m = (*members)[r];
-    m.host = leaders.try_emplace(m.address.host, static_cast<Rank>(r)).first->second;
-    HostLoad& load = hosts[m.host];
-    load.leader = m.host;
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    const Outcome& o = outcomes[r];
+    HostLoad& load = hosts[members[r].host];
     ++load.ranks;
-    load.masks.try_emplace(m.cpu_mask, &m);
-    if (m.quota > 0) load.quota = load.quota == 0 ? m.quota : std::min(load.quota, m.quota);
+    load.masks.try_emplace(o.cpu_mask, &o);
+    if (o.quota > 0) load.quota = load.quota == 0 ? o.quota : std::min(load.quota, o.quota);
   }
   return hosts;
 }
@@ -332,7 +341,6 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   Words my_words;
   put_text(my_words.settings, settings_text(args.settings));
   mine.settings_digest = topo::hash_bytes(settings_text(args.settings));
-  fill_cpus(mine);
   if (!status.ok()) {
     mine.code = static_cast<std::uint32_t>(status.code());
     put_text(my_words.text, status.text());
@@ -347,9 +355,6 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     header.slot_bytes = layout.slot_bytes;
     header.records = layout.records;
     put_text(header.host_name, get_text(engine.address().host_name));
-  }
-  if (args.rank == 0) {
-    HOCKET_TRY(os::random_bytes(std::as_writable_bytes(std::span(&mine.id, 1))));
   }
   watch.lap("own memory");
 
@@ -368,8 +373,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     HOCKET_TRY(exchange_all(args.exchange, my_words, &words, "errors"));
     return status.ok() ? explain(members, words) : status;
   }
-  state->id = members[0].id;
-  const std::map<Rank, HostLoad> hosts = number_hosts(&members);
+  const int hosts = number_hosts(&members);
   const Rank leader = members[static_cast<std::size_t>(args.rank)].host;
   state->exposed = n > 1;
 
@@ -378,7 +382,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   const os::WaitLimits limits{os::Deadline::after_or_never(args.settings.start_timeout), args.abort};
   const bool eager = args.size <= kEagerRanks;
   Outcome outcome;
-  outcome.direct = hosts.size() == 1;
+  outcome.direct = hosts == 1;
+  fill_cpus(outcome);
+  if (args.rank == 0) {
+    HOCKET_TRY(os::random_bytes(std::as_writable_bytes(std::span(&outcome.id, 1))));
+  }
   Status reached;
   for (std::size_t d = 0; d < n; ++d) {
     const auto r = static_cast<Rank>((static_cast<std::size_t>(args.rank) + d) % n);
@@ -436,7 +444,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   world.tile_bytes = args.settings.tile_bytes;
   world.lanes = args.settings.lanes;
   world.reproducible = args.settings.reproducible;
-  world.hosts = static_cast<int>(hosts.size());
+  world.hosts = hosts;
   std::uint64_t graph_at = 0, graph_bytes = 0;
   {
     std::vector<Outcome> outcomes(n);
@@ -451,24 +459,25 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
                    get_text(words[static_cast<std::size_t>(failed - outcomes.begin())].text));
     }
     world.direct = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.direct != 0; });
+    state->id = outcomes[0].id;
     std::uint64_t cache = 0;
-    for (const auto& [r, load] : hosts) {
+    for (const auto& [r, load] : load_of_hosts(members, outcomes)) {
       const Outcome& o = outcomes[static_cast<std::size_t>(r)];
       // The slowest host's figures count for all.
       if (o.hop_seconds > 0) world.hop_seconds = std::max(world.hop_seconds, o.hop_seconds);
       if (o.bytes_per_second > 0) world.seconds_per_byte = std::max(world.seconds_per_byte, 1 / o.bytes_per_second);
       if (o.cache_bytes != 0) cache = cache == 0 ? o.cache_bytes : std::min(cache, o.cache_bytes);
       world.crowded |= load.crowded();
+      if (r == leader) state->wait_policy.crowded = load.crowded();
     }
+    // A fence at each signal, or one at each sleep: the latter where ranks seldom sleep and all of the host can.
+    state->fenced = world.crowded ||
+                    !std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.membarrier != 0; });
+    state->wait_policy.fenced = state->fenced;
     if (cache != 0) world.cache_bytes = cache;
     graph_at = outcomes[static_cast<std::size_t>(leader)].graph_offset;
     graph_bytes = outcomes[static_cast<std::size_t>(leader)].graph_bytes;
   }
-  // A fence at each signal, or one at each sleep: the latter where ranks seldom sleep and all of the host can.
-  state->fenced =
-      world.crowded || !std::all_of(members.begin(), members.end(), [](const Member& m) { return m.membarrier != 0; });
-  state->wait_policy.fenced = state->fenced;
-  state->wait_policy.crowded = hosts.at(leader).crowded();
   if (args.settings.spin)
     state->wait_policy.spin_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(*args.settings.spin).count();
 
@@ -496,9 +505,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     std::vector<PlaceCard> cards(n);
     HOCKET_TRY(exchange_all(args.exchange, PlaceCard{place, clock.begin()}, &cards, "places"));
     clock.end(&cards[0].times);
-    std::vector<topo::Place> places(n);
-    std::transform(cards.begin(), cards.end(), places.begin(), [](const PlaceCard& card) { return card.place; });
-    state->domains = topo::domains_of(places);
+    if (eager) {
+      std::vector<topo::Place> places(n);
+      std::transform(cards.begin(), cards.end(), places.begin(), [](const PlaceCard& card) { return card.place; });
+      state->domains = topo::domains_of(places);
+    }
   }
   watch.lap("exchange of outcomes and places");
 

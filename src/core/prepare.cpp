@@ -131,7 +131,8 @@ Result<ReadyCall*> CommunicatorState::prepare_exchange(const CallKey& key, const
   if (!slot) {
     auto made = std::make_unique<ReadyExchange>();
     HOCKET_ASSIGN(made->call.choice, choose(Collective::kExchange, 0, DataType::kUint8, false, world));
-    HOCKET_ASSIGN(made->plan.plan, exchange_plan(size, rank, uneven.sends, uneven.receives, 1));
+    HOCKET_ASSIGN(made->plan.plan,
+                  exchange_plan(size, rank, uneven.sends, uneven.receives, 1, ExchangeForm::kSideBySide));
     HOCKET_TRY(make_ready(made->plan, kPointToPointId, false));
     made->call.plan = &made->plan;
     slot = std::move(made);

@@ -45,25 +45,32 @@ void bind_uneven(ReadyCall& call, Uneven& u, const World& world, Rank rank) {
       break;
     default: return;
   }
+  const bool exchange = call.key.collective == Collective::kExchange;
   const auto n = static_cast<std::size_t>(world.size);
-  u.hashes_out.assign(n, 0);
-  u.hashes_in.assign(n, 0);
-  if (call.key.collective == Collective::kAllToAllV) {
-    for (std::size_t r = 0; r < n; ++r) {
-      u.hashes_out[r] = pair_hash(call.hash, u.counts[r]);
-      u.hashes_in[r] = pair_hash(call.hash, u.receive_counts[r]);
+  const std::size_t sends = exchange ? u.sends.size() : n, receives = exchange ? u.receives.size() : n;
+  u.hashes.assign(sends + receives + 1, 0);  // and one that is pointed to after the last
+  u.transfers.assign(sends + receives + 1, ~std::uint64_t{0});
+  u.out.assign(n, {});
+  u.in.assign(n, {});
+  const auto enter = [&](std::size_t at, std::size_t e, bool out) {
+    const Rank peer = exchange ? (out ? u.sends : u.receives)[e] : static_cast<Rank>(e);
+    const std::uint64_t count = (out ? u.counts : u.receive_counts)[e];
+    if (exchange) {
+      const DataType type = (out ? u.send_types : u.receive_types)[e];
+      u.hashes[at] =
+          message_hash(count / size_of(type), type, out ? rank : peer, out ? peer : rank, call.choice, world);
+      u.transfers[at] = tiles_of(count, shape.tile);
+    } else {
+      u.hashes[at] = pair_hash(call.hash, count);
     }
-  } else {
-    for (std::size_t e = 0; e < u.sends.size(); ++e)
-      u.hashes_out[static_cast<std::size_t>(u.sends[e])] =
-          message_hash(u.counts[e] / size_of(u.send_types[e]), u.send_types[e], rank, u.sends[e], call.choice, world);
-    for (std::size_t e = 0; e < u.receives.size(); ++e)
-      u.hashes_in[static_cast<std::size_t>(u.receives[e])] =
-          message_hash(u.receive_counts[e] / size_of(u.receive_types[e]), u.receive_types[e], u.receives[e], rank,
-                       call.choice, world);
-  }
-  bound.hashes_out = u.hashes_out.data();
-  bound.hashes_in = u.hashes_in.data();
+    // Messages of a pair lie one behind the other: the list is ordered by rank.
+    PairHashes& pair = (out ? u.out : u.in)[static_cast<std::size_t>(peer)];
+    if (pair.hash == nullptr) pair = {&u.hashes[at], &u.transfers[at], 0};
+  };
+  for (std::size_t e = 0; e < sends; ++e) enter(e, e, true);
+  for (std::size_t e = 0; e < receives; ++e) enter(sends + e, e, false);
+  bound.hashes_out = u.out.data();
+  bound.hashes_in = u.in.data();
 }
 
 }  // namespace

@@ -26,7 +26,11 @@ void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
   HostEnd& end = at(channel, peer);
   const std::uint64_t slot = end.sent & mask_;
   DataLine& line = end.data_out[slot];
-  line.hash = call_->hashes_out == nullptr ? call_->hash : call_->hashes_out[peer];
+  line.hash = call_->hash;
+  if (call_->hashes_out != nullptr) [[unlikely]] {
+    line.hash = *call_->hashes_out[peer].hash;
+    call_->hashes_out[peer].advance();
+  }
   if (step.grant != kNoGrant) {
     const std::uint64_t offsets[2] = {call_->input_offset, call_->output_offset};
     std::memcpy(line.payload, offsets, sizeof offsets);
@@ -57,6 +61,8 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
       end.packets_in[slot * kPacketLines + i].flag.store(0, std::memory_order_relaxed);
   }
   const std::uint64_t count = ++end.received;
+  if (call_->hashes_in != nullptr) [[unlikely]]
+    call_->hashes_in[peer].advance();
   PeerView& to = channels_.peer(peer);
   const BlockLayout& layout = channels_.layout();
   const int id = call_->channel_base + channel;

@@ -25,6 +25,19 @@
 
 namespace hocket {
 
+/// The hashes of what one pair sends in one direction: of messages that follow each other.
+struct PairHashes {
+  const std::uint64_t* hash = nullptr;       ///< of the message under way; those that follow lie behind it
+  const std::uint64_t* transfers = nullptr;  ///< of the message under way; likewise
+  std::uint64_t done = 0;                    ///< transfers of it so far
+
+  void advance() {
+    if (++done < *transfers) return;
+    done = 0;
+    ++hash, ++transfers;
+  }
+};
+
 /// Everything about a call that its lanes need. Fixed while it runs.
 struct BoundCall {
   PlanView plan;
@@ -41,12 +54,12 @@ struct BoundCall {
   const std::function<void(const void*, void*, std::size_t)>* user = nullptr;
   int world = 1;
   Protocol protocol = Protocol::kBulk;
-  std::uint16_t channel_base = 0;  ///< plan's channel 0
-  bool stream_output = false;      ///< larger than the cache: store around it
-  std::uint64_t credit_every = 1;  ///< credits are published once in so many transfers, and before this rank sleeps
-  std::uint64_t hash = 0;          ///< of the descriptor
-  const std::uint64_t* hashes_out = nullptr;  ///< by rank, where each pair has a descriptor of its own; null: `hash`
-  const std::uint64_t* hashes_in = nullptr;
+  std::uint16_t channel_base = 0;    ///< plan's channel 0
+  bool stream_output = false;        ///< larger than the cache: store around it
+  std::uint64_t credit_every = 1;    ///< credits are published once in so many transfers, and before this rank sleeps
+  std::uint64_t hash = 0;            ///< of the descriptor
+  PairHashes* hashes_out = nullptr;  ///< by rank, where each pair has descriptors of its own; null: `hash` is for all
+  PairHashes* hashes_in = nullptr;
   std::uint64_t input_offset = 0;  ///< in this process's arena, for grants
   std::uint64_t output_offset = 0;
   std::uint64_t output_bytes = 0;  ///< from there to the end of its mem_alloc memory
@@ -167,7 +180,9 @@ class HostLane {
     bool stream;
   };
 
-  std::uint64_t hash_from(int peer) const { return call_->hashes_in == nullptr ? call_->hash : call_->hashes_in[peer]; }
+  std::uint64_t hash_from(int peer) const {
+    return call_->hashes_in == nullptr ? call_->hash : *call_->hashes_in[peer].hash;
+  }
   HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
   HOCKET_INLINE void place(const SpanAt& span, Place* p);
   void place_granted(const SpanAt& span, std::uint64_t bytes, Place* p);
