@@ -62,7 +62,8 @@ Status CommunicatorState::make_ready(ReadyPlan& made, int base, bool boards) {
     HOCKET_TRY(end.outgoing ? channels->open_send(base + end.channel, end.peer)
                             : channels->open_receive(base + end.channel, end.peer, end.slotted));
   }
-  made.merge_credits = world.direct && may_merge_credits(made.plan, ends);
+  // A message's other side may be alone, and then waits for every credit.
+  made.merge_credits = world.direct && !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends);
   return boards ? channels->commit_board() : Status();
 }
 
