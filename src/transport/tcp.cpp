@@ -366,8 +366,11 @@ void TcpTransport::converse(std::uint64_t number) {
   Conversation& conversation = found->second;
   const int fd = conversation.connection.fd.get();
   const auto drop = [&](const Status& why) {
-    HOCKET_LOG(why.code() == Code::kPeerLost ? LogLevel::kDebug : LogLevel::kWarn,
-               "a connection from {} is dropped: {}", os::to_string(conversation.connection.peer), why.text());
+    // Strangers may come by the thousand: one line a second is enough.
+    const bool loud = why.code() != Code::kPeerLost && next_complaint_.passed();
+    if (loud) next_complaint_ = os::Deadline::after(1s);
+    HOCKET_LOG(loud ? LogLevel::kWarn : LogLevel::kDebug, "a connection from {} is dropped: {}",
+               os::to_string(conversation.connection.peer), why.text());
     end_conversation(number);
   };
   if (!conversation.known) {

@@ -113,8 +113,9 @@ class TcpTransport {
   std::map<ArrivalKey, Arrival> arrivals_;
   std::map<std::uint64_t, ArrivalKey> starts_;  // by number: arrivals whose start is awaited
   std::uint64_t next_number_ = 1;
-  os::UniqueFd spare_;                   // given up to accept, and drop, one more when descriptors ran out
+  os::UniqueFd spare_;  // given up to accept, and drop, one more when descriptors ran out
   bool starved_before_ = false;
+  os::Deadline next_complaint_ = os::Deadline::at_ns(0);
   std::optional<os::Deadline> starved_;  // no descriptor is left: accepting rests until then
 
   std::mutex mutex_;  // guards what follows

@@ -49,13 +49,28 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
 }
 
 TEST_F(SettingsTest, EveryVariableIsRead) {
-  const Settings settings =
-      parse({"PATH=/bin", "HOCKET_ALGO=ring,tree", "HOCKET_PROTO=^packet", "HOCKET_TRANSPORT=local,shm",
-             "HOCKET_WARN_AFTER=0.5", "HOCKET_TIMEOUT=2", "HOCKET_START_TIMEOUT=1e1", "HOCKET_TILE_BYTES=4k",
-             "HOCKET_SLOT_BYTES=1M", "HOCKET_SLOTS=2", "HOCKET_LANES=3", "HOCKET_SPIN=50", "HOCKET_HOST_ID=box 1",
-             "HOCKET_INTERFACE=^docker", "HOCKET_PORTS=4000-4010", "HOCKET_LOG=Debug", "HOCKET_FLIGHT_RECORDER=16",
-             "HOCKET_REPRODUCIBLE=1", "HOCKET_FENCE=1"})
-          .value();
+  const Settings settings = parse({"PATH=/bin",
+                                   "HOCKET_ALGO=ring,tree",
+                                   "HOCKET_PROTO=^packet",
+                                   "HOCKET_TRANSPORT=local,shm",
+                                   "HOCKET_WARN_AFTER=0.5",
+                                   "HOCKET_TIMEOUT=2",
+                                   "HOCKET_START_TIMEOUT=1e1",
+                                   "HOCKET_TILE_BYTES=4k",
+                                   "HOCKET_SLOT_BYTES=1M",
+                                   "HOCKET_SLOTS=2",
+                                   "HOCKET_LANES=3",
+                                   "HOCKET_SPIN=50",
+                                   "HOCKET_HOST_ID=box 1",
+                                   "HOCKET_INTERFACE=^docker",
+                                   "HOCKET_PORTS=4000-4010",
+                                   "HOCKET_TCP_STREAMS=4",
+                                   "HOCKET_LINK_TIMEOUT=2.5",
+                                   "HOCKET_LOG=Debug",
+                                   "HOCKET_FLIGHT_RECORDER=16",
+                                   "HOCKET_REPRODUCIBLE=1",
+                                   "HOCKET_FENCE=1"})
+                                .value();
   EXPECT_EQ(settings.algo, "ring,tree");
   EXPECT_EQ(settings.proto, "^packet");
   EXPECT_EQ(settings.transport, "local,shm");
@@ -71,6 +86,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.host_id, "box 1");
   EXPECT_EQ(settings.interfaces, "^docker");
   EXPECT_EQ(settings.ports, "4000-4010");
+  EXPECT_EQ(settings.tcp_streams, 4);
+  EXPECT_EQ(settings.link_timeout, 2500ms);
   EXPECT_EQ(settings.log, LogLevel::kDebug);
   EXPECT_EQ(settings.flight_recorder_entries, 16u);
   EXPECT_TRUE(settings.fence_excluded);
@@ -80,6 +97,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
       "HOCKET_REPRODUCIBLE=1 HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 "
+      "HOCKET_TCP_STREAMS=4 HOCKET_LINK_TIMEOUT=2.5 "
       "HOCKET_LOG=debug "
       "HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
 }
