@@ -207,6 +207,10 @@ class Communicator {
   Result<Communicator> split(int color, int key);
   /// Collective: a new communicator of the same ranks, whose calls are independent of this one's.
   Result<Communicator> duplicate();
+  /// A larger communicator: the ranks of this one keep their numbers, and new processes or threads join as ranks size()
+  /// to new_size - 1 by create(id, rank, new_size). Called by all ranks of this one, which goes on to exist. The id is
+  /// one that nobody has used; only rank 0's counts, the others may pass an empty one.
+  Result<Communicator> grow(const UniqueId& id, int new_size);
   /// A new communicator of the ranks that are not in `excluded`, in their order. Called by exactly those ranks; after a
   /// failure, too: ranks known to be lost are excluded as well, and ranks that do not come within `patience` become
   /// lost. The excluded can no longer touch what the survivors use. This communicator is aborted by it. If a rank that

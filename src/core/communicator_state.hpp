@@ -7,6 +7,7 @@
 //   failure.cpp        errors: found here, told to all ranks, learned from them
 //   peek.cpp           what a peer's block shows
 //   diagnosis.cpp      mismatches, and who a blocked rank is really waiting for
+//   create.cpp         the ways to one: an exchange, an id, the environment
 //   membership.cpp     how ranks become a communicator
 //   reach.cpp          connections to peers, made at once or on first use
 //   regroup.cpp        split, duplicate, grow
@@ -281,5 +282,7 @@ struct CreateArgs {
   std::shared_ptr<CommunicatorState> parent;  ///< whose abort is this one's, too; or null
 };
 Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args);
+/// The same by ids instead of an exchange (core/create.cpp).
+Result<Communicator> make_by_ids(std::span<const UniqueId> ids, CreateArgs args);
 
 }  // namespace hocket

@@ -47,6 +47,22 @@ Result<Communicator> regroup(Communicator& parent, const std::vector<Rank>& grou
 
 }  // namespace
 
+Result<Communicator> Communicator::grow(const UniqueId& id, int new_size) {
+  if (!state_) return error(Code::kInvalidArgument, "grow of a communicator that was moved from");
+  if (new_size <= size())
+    return error(Code::kInvalidArgument, "grow to {} ranks of a communicator of {}: it must become larger", new_size,
+                 size());
+  UniqueId common = id;
+  HOCKET_TRY(broadcast(common.bytes.data(), common.bytes.data(), common.bytes.size(), DataType::kUint8, 0));
+  CreateArgs args;
+  args.rank = rank();
+  args.size = new_size;
+  args.settings = state_->settings;
+  args.engine = state_->engine;
+  args.parent = state_;
+  return make_by_ids(std::span(&common, 1), std::move(args));
+}
+
 Result<Communicator> Communicator::duplicate() {
   if (!state_) return error(Code::kInvalidArgument, "duplicate of a communicator that was moved from");
   std::vector<Rank> everybody(static_cast<std::size_t>(size()));
