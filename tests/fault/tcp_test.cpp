@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tcp_test.cpp: strangers, liars, killed peers and cut links at the sockets of the tcp transport.
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -230,6 +233,73 @@ TEST(TcpLink, AKilledPeerIsLostInTheCallThatRunsAndBetweenCalls) {
     EXPECT_EQ(codes[0], 0);
     EXPECT_NE(codes[1], 0);
   }
+}
+
+TEST(TcpLink, APeerThatStandsStillIsNotLost) {
+  const auto codes = test::run_processes(2, [&](const RankContext& context) {
+    const auto pids = context.gather(::getpid());
+    Settings settings = tcp_settings();
+    settings.link_timeout = 1s;
+    EngineOptions options;
+    options.settings = settings;
+    auto engine = EngineCore::create(std::move(options)).value();
+    auto comm = Communicator::create(context.rank, 2, test::exchange_of(context), settings, engine);
+    if (!comm.ok()) return 1;
+    std::uint64_t wrong = 0;
+    std::thread waker;
+    for (std::uint64_t k = 0; k < 24; ++k) {
+      if (k == 8 && context.rank == 0) {
+        ::kill(pids[1], SIGSTOP);
+        waker = std::thread([pid = pids[1]] {
+          std::this_thread::sleep_for(4s);
+          ::kill(pid, SIGCONT);
+        });
+      }
+      // Much more than the sockets hold, so that the one who stands still has no room.
+      if (const Status status = test::mixed_call(*comm, k, &wrong, 4'000'000); !status.ok()) {
+        std::fprintf(stderr, "%s\n", status.to_string().c_str());
+        if (waker.joinable()) waker.join();
+        return 2;
+      }
+    }
+    if (waker.joinable()) waker.join();
+    return wrong == 0 ? 0 : 3;
+  });
+  EXPECT_EQ(codes, (std::vector<int>{0, 0}));
+}
+
+/// Loopback of this network namespace.
+bool set_loopback(bool up) {
+  const os::UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = static_cast<short>(up ? IFF_UP | IFF_RUNNING : 0);
+  return ::ioctl(fd.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+TEST(TcpLink, ALinkThatCarriesNothingAnyMoreIsALostPeer) {
+  const auto codes = test::run_processes(1, [&](const RankContext&) {
+    // A network of its own, that can be taken down.
+    if (::unshare(CLONE_NEWNET) < 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) return 77;
+    if (!set_loopback(true)) return 77;
+    Settings settings;
+    settings.link_timeout = 1s;
+    std::atomic<int> lost{0};
+    test::run_ranks(2, test::Wire::kTcp, settings, [&](Communicator& comm) {
+      std::uint64_t wrong = 0;
+      Status status;
+      for (std::uint64_t k = 0; k < 100'000 && status.ok(); ++k) {
+        if (k == 40 && comm.rank() == 1) {
+          EXPECT_TRUE(set_loopback(false));
+        }
+        status = test::mixed_call(comm, k, &wrong);
+      }
+      lost += status.code() == Code::kPeerLost && wrong == 0;
+    });
+    return lost == 2 && !testing::Test::HasFailure() ? 0 : 1;
+  });
+  if (codes[0] == 77) GTEST_SKIP() << "no network namespace can be made here (no right to)";
+  EXPECT_EQ(codes[0], 0);
 }
 #endif
 
