@@ -390,11 +390,15 @@ void Root::connect_upstream(const UniqueId& first) {
 void Root::handle_upstream() {
   if (upstream_lost_) return;
   if (!upstream_) {
-    const std::lock_guard lock(mutex_);
-    if (!connect_failed_.ok()) fail(connect_failed_);
-    if (!connected_) return;
-    upstream_ = std::move(connected_);
-    connected_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!connect_failed_.ok()) fail(connect_failed_);
+      if (connected_) upstream_ = std::move(connected_);
+      connected_.reset();
+      if (!upstream_ && connect_failed_.ok()) return;
+    }
+    connector_.join();  // it has said all, and so has ended
+    if (!upstream_) return;
     for (const Forward& f : waiting_)
       upstream_->send(static_cast<FrameKind>(f.header.kind), f.header.detail, f.header.sequence, f.bytes);
     waiting_.clear();
