@@ -309,7 +309,8 @@ TEST(Exchange, RandomGroupsInARowAreProven) {
       std::vector<PlanWorld> worlds;
       for (int g = 0; g < 3; ++g) {
         three.push_back(deal_group(n, deal));
-        auto world = exchange_world(three.back(), 1 + static_cast<int>(deal.below(2)));
+        auto world = exchange_world(three.back(), 1 + static_cast<int>(deal.below(2)),
+                                    deal.below(2) == 0 ? ExchangeForm::kInterleaved : ExchangeForm::kSideBySide);
         ASSERT_TRUE(world.ok()) << world.status().text();
         worlds.push_back(std::move(world).value());
         for (const auto& list : three.back().sends) messages += list.size();
