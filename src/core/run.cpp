@@ -32,12 +32,7 @@ void bind_uneven(ReadyCall& call, Uneven& u, const World& world, Rank rank) {
   switch (call.key.collective) {
     case Collective::kAllGatherV:
     case Collective::kReduceScatterV:
-      if (world.size == 1) {
-        // A world of one copies its own chunk.
-        shape.count = u.counts[0];
-        const std::uint64_t at = u.offsets[0] * bound.element_bytes;
-        if (at != 0) call.key.collective == Collective::kAllGatherV ? bound.output += at : bound.input += at;
-      }
+      shape.count = u.counts[static_cast<std::size_t>(rank)];  // where lanes divide a rank's own chunk
       shape.rank_counts = u.counts.data();
       shape.rank_offsets = u.offsets.data();
       bound.hash = pair_hash(call.hash, u.digest);

@@ -256,6 +256,39 @@ TEST_P(Together, UnequalPartsAreReduced) {
   });
 }
 
+// Symptom: with HOCKET_LANES=3 the parts of all_gather_v and reduce_scatter_v were mixed up.
+TEST_P(Together, UnequalPartsAreDividedAmongLanes) {
+  Settings settings;
+  settings.lanes = 3;
+  ranks(
+      [](Communicator& comm) {
+        const auto self = static_cast<std::size_t>(comm.rank());
+        Counts counts;
+        for (int r = 0; r < comm.size(); ++r) counts.push_back(1000 + 7 * static_cast<std::size_t>(r));
+        const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+        std::vector<std::int32_t> all(total), mine(counts[self]), got(total), wanted(total);
+        std::iota(wanted.begin(), wanted.end(), 0);
+        for (std::size_t i = 0; i < total; ++i) all[i] = comm.rank() == 0 ? wanted[i] : 0;
+        ASSERT_OK(comm.reduce_scatter_v(all.data(), mine.data(), counts, DataType::kInt32, ReduceOp::kSum));
+        ASSERT_OK(comm.all_gather_v(mine.data(), got.data(), counts, DataType::kInt32));
+        EXPECT_EQ(got, wanted);
+      },
+      settings);
+}
+
+// Symptom: in a world of one an offset counted twice.
+TEST(UnevenAlone, AnOffsetCountsOnce) {
+  run_ranks(1, Wire::kLocal, {}, [](Communicator& comm) {
+    const Counts counts = {2}, offsets = {1};
+    const std::vector<std::int32_t> in = {4, 5, 6};
+    std::vector<std::int32_t> out(4, -1), part(2, -1);
+    ASSERT_OK(comm.all_gather_v(in.data(), out.data(), counts, DataType::kInt32, offsets));
+    EXPECT_EQ(out, (std::vector<std::int32_t>{-1, 4, 5, -1}));
+    ASSERT_OK(comm.reduce_scatter_v(in.data(), part.data(), counts, DataType::kInt32, ReduceOp::kSum, offsets));
+    EXPECT_EQ(part, (std::vector<std::int32_t>{5, 6}));
+  });
+}
+
 TEST_P(Together, UnequalPartsGoFromAllToAll) {
   ranks([](Communicator& comm) {
     const int n = comm.size();
