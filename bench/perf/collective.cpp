@@ -6,8 +6,10 @@
 namespace hocket::perf {
 namespace {
 
-constexpr const PerfCollective* kCollectives[] = {&kAllReducePerf, &kAllGatherPerf, &kReduceScatterPerf, &kAllToAllPerf,
-                                                  &kBroadcastPerf, &kReducePerf,    &kSendReceivePerf,   &kBarrierPerf};
+constexpr const PerfCollective* kCollectives[] = {
+    &kAllReducePerf, &kAllGatherPerf,   &kReduceScatterPerf, &kAllToAllPerf,   &kBroadcastPerf,
+    &kReducePerf,    &kGatherPerf,      &kScatterPerf,       &kAllGatherVPerf, &kReduceScatterVPerf,
+    &kAllToAllVPerf, &kSendReceivePerf, &kBarrierPerf};
 
 std::string squeezed(std::string_view name) {
   std::string result;
@@ -22,11 +24,30 @@ std::string squeezed(std::string_view name) {
 std::size_t PerfCollective::count_of(std::size_t bytes, DataType type, int ranks) const {
   if (no_data) return 0;
   const std::size_t elements = bytes / size_of(type);
-  return wide_input || wide_output ? elements / static_cast<std::size_t>(ranks) : elements;
+  return wide_input || wide_output ? elements / all_chunks(ranks, 1) : elements;
 }
 
 std::size_t PerfCollective::bytes_of(std::size_t count, DataType type, int ranks) const {
-  return (wide_input ? input_count(ranks, count) : output_count(ranks, count)) * size_of(type);
+  return (wide_input || wide_output ? all_chunks(ranks, count) : count) * size_of(type);
+}
+
+std::size_t PerfCollective::all_chunks(int ranks, std::size_t count) const {
+  return uneven ? chunk_at(ranks, count) : static_cast<std::size_t>(ranks) * count;
+}
+
+std::size_t PerfCollective::chunk_at(Rank rank, std::size_t count) const {
+  const auto r = static_cast<std::size_t>(rank);
+  return (uneven ? r * (r + 1) / 2 : r) * count;
+}
+
+std::size_t PerfCollective::chunk_count(Rank rank, std::size_t count) const {
+  return uneven ? (static_cast<std::size_t>(rank) + 1) * count : count;
+}
+
+std::vector<std::size_t> uneven_counts(int ranks, std::size_t count) {
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < ranks; ++r) counts.push_back((static_cast<std::size_t>(r) + 1) * count);
+  return counts;
 }
 
 std::span<const PerfCollective* const> perf_collectives() {

@@ -181,6 +181,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   Options options;
   CLI::App app(
       "Measures a collective on host memory. Flags are those of nccl-tests where these have one.\n"
+      "The uneven forms (_v) divide a size in n(n+1)/2 shares for n ranks: rank r has r+1 of them, in all_to_all_v it "
+      "sends 1 + (r + p) mod n to rank p; count is that of a share, busbw that of the even form.\n"
       "Without --ranks, the ranks are those that a launcher (hocket run) started; a program that nobody started is one "
       "rank.",
       "hocket perf");
@@ -189,8 +191,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   std::string collective, type = "float", op = "sum", memory = "plain";
   int blocking = 1, average = 3, registered = 0, root = 0;
   bool all_threads = false;
-  app.add_option("collective", collective,
-                 "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, sendrecv or barrier")
+  app.add_option(
+         "collective", collective,
+         "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, all_gather_v, "
+         "reduce_scatter_v, all_to_all_v, sendrecv or barrier")
       ->required();
   auto* min = app.add_option_function<std::string>(
                      "-b,--minbytes", [](const std::string&) {}, "smallest size (default 32M)")
@@ -212,7 +216,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 1000));
   app.add_option("-o,--op", op, names("ops") + " (default sum)");
   app.add_option("-d,--datatype", type, names("types") + " (default float)");
-  app.add_option("-r,--root", root, "root of broadcast and reduce; -1: all in turn (default 0)");
+  app.add_option("-r,--root", root, "root of broadcast, reduce, gather and scatter; -1: all in turn (default 0)");
   app.add_option(
          "-z,--blocking", blocking,
          "1: blocking calls on the rank's own thread; 0: calls queued on a stream, synchronized once an iteration "

@@ -179,8 +179,9 @@ class Runner {
     std::size_t input_bytes = 1, output_bytes = 1;
     for (const DataType type : options_.types) {
       const std::size_t count = collective_.count_of(options_.max_bytes, type, me_.size);
-      input_bytes = std::max(input_bytes, collective_.input_count(me_.size, count) * size_of(type));
-      output_bytes = std::max(output_bytes, collective_.output_count(me_.size, count) * size_of(type));
+      // The last rank's are the longest, and symmetric memory is equally long on all.
+      input_bytes = std::max(input_bytes, collective_.input_count(me_.size, me_.size - 1, count) * size_of(type));
+      output_bytes = std::max(output_bytes, collective_.output_count(me_.size, me_.size - 1, count) * size_of(type));
     }
     // In place both are in the longer one.
     if (collective_.in_place) output_bytes = std::max(output_bytes, input_bytes);
@@ -235,13 +236,13 @@ class Runner {
     return subject.output + (task.in_place && collective_.wide_input && !collective_.wide_output ? own_chunk(task) : 0);
   }
   std::size_t own_chunk(const Task& task) const {
-    return static_cast<std::size_t>(me_.rank) * task.count * size_of(task.type);
+    return collective_.chunk_at(me_.rank, task.count) * size_of(task.type);
   }
   std::size_t input_bytes(const Task& task) const {
-    return collective_.input_count(me_.size, task.count) * size_of(task.type);
+    return collective_.input_count(me_.size, me_.rank, task.count) * size_of(task.type);
   }
   std::size_t output_bytes(const Task& task) const {
-    return collective_.output_count(me_.size, task.count) * size_of(task.type);
+    return collective_.output_count(me_.size, me_.rank, task.count) * size_of(task.type);
   }
 
   Status call(Subject& subject, const Task& task, Stream* stream) {
@@ -269,7 +270,7 @@ class Runner {
     ++round_;
     const std::size_t both = std::max(input_bytes(task), output_bytes(task));
     poison(subject.output, task.in_place ? both : output_bytes(task));
-    fill(contents_of(task), me_.rank, 0, collective_.input_count(me_.size, task.count),
+    fill(contents_of(task), me_.rank, 0, collective_.input_count(me_.size, me_.rank, task.count),
          const_cast<std::byte*>(input_of(subject, task)));
   }
 
@@ -282,7 +283,8 @@ class Runner {
     }
     // An input that the call changed is as wrong as an output.
     if (!task.in_place) {
-      wrong += count_wrong(contents, me_.rank, 0, collective_.input_count(me_.size, task.count), subject.input);
+      wrong +=
+          count_wrong(contents, me_.rank, 0, collective_.input_count(me_.size, me_.rank, task.count), subject.input);
     }
     return wrong;
   }

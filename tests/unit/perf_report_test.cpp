@@ -39,6 +39,20 @@ TEST(PerfFormulas, CountsAndSizesAreNotRoundedToSixteenBytes) {
   EXPECT_EQ(kAllToAllPerf.bytes_of(3, DataType::kFloat16, 4), 24u);
   EXPECT_EQ(kAllGatherPerf.count_of(8, DataType::kFloat32, 4), 0u)
       << "too small for one element each: a row of count 0";
+  EXPECT_EQ(kGatherPerf.bytes_of(2, DataType::kFloat32, 4), 32u);
+  EXPECT_EQ(kScatterPerf.bytes_of(2, DataType::kFloat32, 4), 32u);
+}
+
+TEST(PerfFormulas, UnevenFormsDivideTheSizeInShares) {
+  for (const PerfCollective* collective : {&kAllGatherVPerf, &kReduceScatterVPerf, &kAllToAllVPerf}) {
+    EXPECT_EQ(collective->count_of(100, DataType::kFloat32, 4), 2u) << "25 elements for 10 shares";
+    EXPECT_EQ(collective->bytes_of(2, DataType::kFloat32, 4), 80u);
+    EXPECT_DOUBLE_EQ(collective->bus_factor(4), 0.75);
+  }
+  EXPECT_EQ(kAllGatherVPerf.input_count(4, 3, 2), 8u);
+  EXPECT_EQ(kAllGatherVPerf.output_count(4, 3, 2), 20u);
+  EXPECT_EQ(kReduceScatterVPerf.output_count(4, 0, 2), 2u);
+  EXPECT_EQ(kAllToAllVPerf.input_count(4, 1, 2), 20u);
 }
 
 TEST(PerfFormulas, EveryElementOfAnOutputIsExpectedOnce) {
@@ -47,12 +61,13 @@ TEST(PerfFormulas, EveryElementOfAnOutputIsExpectedOnce) {
     if (collective->no_data) continue;
     for (const int ranks : {1, 2, 5}) {
       for (Rank me = 0; me < ranks; ++me) {
-        std::vector<int> seen(collective->output_count(ranks, kCount));
+        std::vector<int> seen(collective->output_count(ranks, me, kCount));
         for (const Expected& part : collective->expected(ranks, me, 0, kCount)) {
-          EXPECT_LE(part.input + part.count, collective->input_count(ranks, kCount));
+          EXPECT_LE(part.input + part.count, collective->input_count(ranks, part.from < 0 ? me : part.from, kCount));
           for (std::size_t i = 0; i < part.count; ++i) ++seen.at(part.output + i);
         }
-        const int times = collective == &kReducePerf && me != 0 ? 0 : 1;
+        const bool root_only = collective == &kReducePerf || collective == &kGatherPerf;
+        const int times = root_only && me != 0 ? 0 : 1;
         for (const int n : seen) EXPECT_EQ(n, times) << collective->name;
       }
     }
