@@ -25,7 +25,8 @@ namespace [[gnu::visibility("default")]] hocket {
 /// must be equal on all ranks of a communicator; creating one with different values fails on every rank, with both
 /// values in the error.
 struct Settings {
-  /// HOCKET_ALGO: list of algorithms that may be chosen. Default: empty, all of them.
+  /// HOCKET_ALGO: list of algorithms that may be chosen. Names for all collectives say nothing of one that has none of
+  /// them: "ring" leaves the barrier alone. Default: empty, all of them.
   std::string algo;
 
   /// HOCKET_PROTO: list of protocols that may be chosen. Default: empty, all of them.

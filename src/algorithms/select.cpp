@@ -164,6 +164,25 @@ int most_ordered(Collective collective) {
 
 }  // namespace
 
+Status fit_algorithms(AllowList* list) {
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    std::vector<std::string_view> names;
+    bool any = false;
+    for (const Algorithm& a : algorithms()) {
+      if (a.collective != collective) continue;
+      names.push_back(a.name);
+      any |= list->allows(collective, a.name);
+    }
+    if (any || names.empty()) continue;
+    if (list->names(collective))
+      return error(Code::kInvalidArgument, "HOCKET_ALGO='{}' leaves no algorithm for {}, which has {}", list->text(),
+                   to_string(collective), join(names, ", "));
+    list->lift(collective);
+  }
+  return {};
+}
+
 std::vector<std::string_view> algorithm_names() {
   std::vector<std::string_view> names;
   for (const Algorithm& algorithm : algorithms())

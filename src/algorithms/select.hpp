@@ -68,6 +68,10 @@ struct Rejected {
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
                       std::vector<Rejected>* rejected = nullptr, const OperatorNeeds& needs = {});
 
+/// Makes a list of algorithms fit what there is: an entry for all collectives says nothing of one that has none of its
+/// names ("ring" of the barrier). Errors: kInvalidArgument for an entry of one collective's own that leaves it nothing.
+Status fit_algorithms(AllowList* list);
+
 /// Names that HOCKET_ALGO and HOCKET_PROTO may have.
 std::vector<std::string_view> algorithm_names();
 std::vector<std::string_view> protocol_names();

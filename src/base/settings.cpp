@@ -403,7 +403,7 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
   AllowList list;
   list.text_ = std::string(text);
   if (trim(text).empty()) return list;
-  std::array<bool, kCollectiveCount> has_own{};
+  std::array<bool, kCollectiveCount>& has_own = list.own_;
   bool has_common = false;
   std::optional<std::string_view> rest = trim(text);
   while (const auto entry = next_part(rest, ';')) {

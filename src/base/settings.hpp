@@ -55,6 +55,10 @@ class AllowList {
   /// Whether anything is ruled out for `collective`: then a choice that finds nothing names the list in its error.
   bool restricts(Collective collective) const noexcept;
 
+  /// Whether `collective` has an entry of its own, and to forget what holds for it.
+  bool names(Collective collective) const noexcept { return own_[static_cast<std::size_t>(collective)]; }
+  void lift(Collective collective) noexcept { rules_[static_cast<std::size_t>(collective)] = {}; }
+
   /// The list as it was written.
   const std::string& text() const noexcept { return text_; }
 
@@ -65,6 +69,7 @@ class AllowList {
   };
   std::string text_;
   std::array<Rule, kCollectiveCount> rules_;
+  std::array<bool, kCollectiveCount> own_{};
 };
 
 /// The one of `names` with the fewest changed letters from `word`, upper and lower case being equal; empty if no names.

@@ -23,6 +23,11 @@ void write(ErrorRecord& record, Code code, std::string_view text, Rank lost_rank
   record.text[n] = '\0';
 }
 
+/// Who said it first is enough to know.
+std::string told_text(std::string_view text, Rank by) {
+  return text.find("[told by rank ") != text.npos ? std::string(text) : format("{} [told by rank {}]", text, by);
+}
+
 /// A code from shared memory: only what a rank may tell.
 Code told_code(std::uint32_t code) {
   switch (static_cast<Code>(code)) {
@@ -119,7 +124,7 @@ void CommunicatorState::learn_from(Rank peer) {
   static_assert(offsetof(ErrorRecord, text) == 12 && sizeof record == 1016);
   if (!fetch(peer, layout.error(peer), std::as_writable_bytes(std::span(&record, 1))).ok()) return;
   const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
-  fail(told_code(record.code), format("{} [told by rank {}]", text, peer),
+  fail(told_code(record.code), told_text(text, peer),
        record.lost_rank >= 0 && record.lost_rank < size ? record.lost_rank : -1, record.family != 0);
 }
 
@@ -135,8 +140,7 @@ bool CommunicatorState::check_ended() {
     if (record.lost_rank >= 0 && record.lost_rank < size) lost[static_cast<std::size_t>(record.lost_rank)] = true;
     if (ended.load(std::memory_order_relaxed)) continue;
     const std::string_view text(record.text, ::strnlen(record.text, sizeof record.text));
-    end_status =
-        Status(told_code(record.code), p == rank ? std::string(text) : format("{} [told by rank {}]", text, p));
+    end_status = Status(told_code(record.code), p == rank ? std::string(text) : told_text(text, p));
     end_rank = record.lost_rank;
     end_family = record.family != 0;
     ended.store(true, std::memory_order_release);

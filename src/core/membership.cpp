@@ -307,6 +307,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     auto a = AllowList::parse(args.settings.algo, algorithm_list, "HOCKET_ALGO");
     auto p = AllowList::parse(args.settings.proto, protocol_list, "HOCKET_PROTO");
     auto t = AllowList::parse(args.settings.transport, transports, "HOCKET_TRANSPORT");
+    if (a.ok()) status = fit_algorithms(&*a);
     if (!a.ok()) status = a.status();
     if (!p.ok()) status = p.status();
     if (!t.ok()) status = t.status();

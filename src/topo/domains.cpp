@@ -11,7 +11,8 @@
 
 namespace hocket::topo {
 
-Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process, const CpuSet& allowed) {
+Place place_of(const Graph& graph, const std::array<std::uint64_t, 2>& host, std::uint64_t process,
+               const CpuSet& allowed) {
   Place place;
   place.host = host;
   place.process = process;
@@ -83,7 +84,11 @@ std::uint64_t Domains::digest() const {
 
 std::string Domains::to_text() const {
   const auto name = [](int group) { return group < 0 ? std::string("?") : format("{}", group); };
-  std::string out = format("{} ranks, {} processes, {} hosts\n", ranks(), processes, hosts);
+  const auto some = [](int n, std::string_view one, std::string_view many) {
+    return format("{} {}", n, n == 1 ? one : many);
+  };
+  std::string out = format("{}, {}, {}\n", some(ranks(), "rank", "ranks"), some(processes, "process", "processes"),
+                           some(hosts, "host", "hosts"));
   for (std::size_t r = 0; r < host.size(); ++r) {
     out += format("rank {}  host {}  process {}  package {}  NUMA {}  L3 {}\n", r, host[r], process[r],
                   name(package[r]), name(numa[r]), name(l3[r]));

@@ -183,5 +183,22 @@ TEST(Select, SymmetricMemoryIsUsedDirectly) {
   EXPECT_TRUE(choice->algorithm->zero_copy);
 }
 
+TEST(Choose, AListForAllLeavesCollectivesAloneThatHaveNoneOfItsNames) {
+  const auto names = algorithm_names();
+  AllowList ring = AllowList::parse("ring", names, "HOCKET_ALGO").value();
+  ASSERT_TRUE(fit_algorithms(&ring).ok());
+  World world;
+  world.size = 4;
+  world.algorithms = ring;
+  EXPECT_EQ(choose(Collective::kAllReduce, 8, DataType::kFloat32, false, world)->algorithm->name, "ring");
+  EXPECT_TRUE(choose(Collective::kBarrier, 0, DataType::kFloat32, false, world).ok());
+  EXPECT_TRUE(choose(Collective::kGather, 8, DataType::kFloat32, false, world).ok());
+
+  AllowList wrong = AllowList::parse("broadcast:ring", names, "HOCKET_ALGO").value();
+  const Status status = fit_algorithms(&wrong);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.text().find("chain"), std::string_view::npos) << status.text();
+}
+
 }  // namespace
 }  // namespace hocket
