@@ -279,7 +279,7 @@ struct CreateArgs {
   std::shared_ptr<EngineCore> engine;
   std::uint64_t first_transfer = 0;  ///< tests of wrap-around
   const os::AbortFlag* abort = nullptr;
-  std::shared_ptr<CommunicatorState> parent;  ///< whose abort is this one's, too; or null
+  std::shared_ptr<CommunicatorState> parent = nullptr;  ///< whose abort is this one's, too; or null
 };
 Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args);
 /// The same by ids instead of an exchange (core/create.cpp).
