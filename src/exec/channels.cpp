@@ -49,6 +49,18 @@ void Channels::connect(int peer, PeerView view) {
   peers_[static_cast<std::size_t>(peer)].store(&kept, std::memory_order_release);  // pairs with find()
 }
 
+bool Channels::has_left(int peer) const {
+  const auto& closed = *reinterpret_cast<const std::atomic<std::uint64_t>*>(block_ + layout_.closed(peer));
+  return closed.load(std::memory_order_acquire) != 0;  // pairs with ~CommunicatorState of the peer
+}
+
+Status Channels::drive(const Proxied& proxied) const {
+  Status status = proxied.queue->drive();
+  if (status.ok() || !has_left(proxied.peer)) return status;
+  proxied.queue->give_up();
+  return {};
+}
+
 Result<HostEnd*> Channels::make_end(int channel, int peer) {
   auto& ends = ends_[static_cast<std::size_t>(channel)];
   if (!ends) ends = std::make_unique<HostEnd*[]>(layout_.size);
@@ -148,7 +160,7 @@ Status Channels::open_receive(int channel, int peer, bool slotted) {
   const std::uint64_t bell = view.block_offset + offsetof(BlockHeader, doorbell);
   while (!view.proxy->signal(credit_key(view.block_offset, channel, rank_), &line, sizeof line,
                              view.block_offset + layout_.credit(channel, rank_), bell)) {
-    HOCKET_TRY(view.proxy->drive());
+    HOCKET_TRY(drive({view.proxy.get(), peer}));
     if (block().errors.load(std::memory_order_acquire) != 0)
       return error(Code::kAborted, "the communicator ended while channel {} from rank {} was opened", channel, peer);
   }

@@ -92,6 +92,11 @@ class Channels {
     int peer;
   };
   std::span<const Proxied> proxies() const { return proxies_; }
+  /// Hands over what is queued and moves what is under way. The end of the connection to a peer that has left is no
+  /// error: what it had sent before has come, and a call that needs more of it finds out. Errors: kPeerLost.
+  Status drive(const Proxied& proxied) const;
+  /// The peer will make no more calls. Any thread.
+  bool has_left(int peer) const;
 
   /// Make an end usable: memory for what the peer will write to, so that nobody meets SIGBUS, and the news for the
   /// peer where that is. The peer must be connected. Cheap when repeated. Owner of the turn only.

@@ -20,9 +20,9 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
 }
 
 Progress Executor::drive_proxies() {
-  for (const auto& [proxy, peer] : channels_.proxies()) {
-    if (Status status = proxy->drive(); !status.ok()) {
-      policy_.set_fault({LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)});
+  for (const Channels::Proxied& proxied : channels_.proxies()) {
+    if (Status status = channels_.drive(proxied); !status.ok()) {
+      policy_.set_fault({LaneFault::Kind::kPeerLost, 0, proxied.peer, 0, std::move(status)});
       return Progress::kFailed;
     }
   }

@@ -124,13 +124,13 @@ void HostLane::flush_credits() {
 }
 
 bool HostLane::drained() {
-  for (const auto& [proxy, peer] : channels_.proxies()) {
-    if (proxy->puts_read()) continue;
-    if (Status status = proxy->drive(); !status.ok()) {
-      fault_ = {LaneFault::Kind::kPeerLost, 0, peer, 0, std::move(status)};
+  for (const Channels::Proxied& proxied : channels_.proxies()) {
+    if (proxied.queue->puts_read()) continue;
+    if (Status status = channels_.drive(proxied); !status.ok()) {
+      fault_ = {LaneFault::Kind::kPeerLost, 0, proxied.peer, 0, std::move(status)};
       return false;
     }
-    if (!proxy->puts_read()) return false;
+    if (!proxied.queue->puts_read()) return false;
   }
   return true;
 }

@@ -95,6 +95,11 @@ class ProxyQueue {
     tail_.store(head_.load(std::memory_order_acquire), std::memory_order_release);
     endpoint_->cancel(this);
   }
+  /// For a peer that has left in good order: nothing that it was still to get is owed to it any more.
+  void give_up() noexcept {
+    cancel();
+    last_ = last_put_ = 0;
+  }
   Endpoint& endpoint() const noexcept { return *endpoint_; }
 
  private:
