@@ -261,6 +261,7 @@ void Communicator::abort(std::string_view reason) {
   if (!state_ || state_->engine->forked()) return;
   state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason), -1,
                true);
+  state_->end_children();
   wake_own_calls(*state_);
 }
 

@@ -118,7 +118,9 @@ struct CommunicatorState {
   bool fenced = true;     ///< signals carry a fence of their own (transport/doorbell.hpp)
   WaitPolicy wait_policy;
   std::unique_ptr<Channels> channels;
-  std::weak_ptr<CommunicatorState> parent;  ///< an abort of it ends this one, too
+  std::weak_ptr<CommunicatorState> parent;                 ///< an abort of it ends this one, too
+  std::mutex children_mutex;                               ///< guards what follows
+  std::vector<std::weak_ptr<CommunicatorState>> children;  ///< whose parent this is, on this rank
   std::vector<Phase> phases;
   std::string meeting;  ///< what the start by a unique id cost, for describe(); else empty
   std::uint64_t loss_subscription = 0;
@@ -211,6 +213,9 @@ struct CommunicatorState {
   void fail(Code code, std::string text, Rank lost_rank = -1, bool family = false);
   /// Ends this one if the one that it was made of was aborted. Any thread; cheap.
   bool ended_with_parent();
+  /// After an abort: ends what was made of it, and what was made of that. Others learn of it even if they have let the
+  /// parent go.
+  void end_children();
   /// Tells every rank that can be told, and was not yet by this one, how the communicator ended.
   void tell_peers();
   /// Takes over the error with which a peer has ended, if it has: for one that could not tell this rank.

@@ -161,6 +161,20 @@ bool CommunicatorState::ended_with_parent() {
   return true;
 }
 
+void CommunicatorState::end_children() {
+  std::vector<std::shared_ptr<CommunicatorState>> alive;
+  {
+    const std::lock_guard lock(children_mutex);
+    for (const auto& child : children)
+      if (std::shared_ptr<CommunicatorState> one = child.lock()) alive.push_back(std::move(one));
+  }
+  for (const auto& child : alive) {
+    (void)child->ended_with_parent();
+    child->end_children();
+    engine->progress().wake();
+  }
+}
+
 Status CommunicatorState::end_error() const {
   const std::lock_guard lock(end_mutex);
   return end_status;
@@ -184,9 +198,7 @@ Status CommunicatorState::end_error_before(const CallKey& key) const {
 }
 
 bool CommunicatorState::has_left(Rank peer) const {
-  const std::byte* own = engine->arena().base() + block_offset;
-  const auto& closed = *reinterpret_cast<const std::atomic<std::uint64_t>*>(own + layout.closed(peer));
-  return closed.load(std::memory_order_acquire) != 0;  // pairs with ~CommunicatorState
+  return channels->has_left(peer);
 }
 
 void CommunicatorState::on_loss(const ProcessToken& token, const Status& why) {

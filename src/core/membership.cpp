@@ -529,6 +529,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   }
   state->made = true;
   std::weak_ptr<CommunicatorState> weak = state;
+  if (args.parent) {
+    const std::lock_guard lock(args.parent->children_mutex);
+    std::erase_if(args.parent->children, [](const auto& child) { return child.expired(); });
+    args.parent->children.push_back(weak);
+  }
   state->loss_subscription = engine.subscribe([weak](const ProcessToken& token, const Status& why) {
     if (auto alive = weak.lock()) alive->on_loss(token, why);
   });

@@ -50,15 +50,18 @@ bool CommunicatorState::record_of(Rank peer, bool of_messages, std::uint64_t num
   if (view == nullptr) return false;
   if (view->block != nullptr)
     return read_record(reinterpret_cast<const CallRecord*>(view->block + ring), layout.records, number, call);
-  // Twice: a record that was being written would differ.
-  CallRecord copies[2]{};
+  // Twice: a record that was being written would differ, and is looked at again.
   const std::uint64_t at = ring + number % layout.records * sizeof(CallRecord);
-  for (CallRecord& copy : copies)
-    if (!fetch(peer, at, {reinterpret_cast<std::byte*>(&copy), sizeof copy}).ok()) return false;
-  if (std::memcmp(static_cast<const void*>(&copies[0]), static_cast<const void*>(&copies[1]), sizeof copies[0]) != 0)
-    return false;
-  // A ring of one that holds just this number.
-  return read_record(&copies[0], 1, number, call);
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    CallRecord copies[2]{};
+    for (CallRecord& copy : copies)
+      if (!fetch(peer, at, {reinterpret_cast<std::byte*>(&copy), sizeof copy}).ok()) return false;
+    if (std::memcmp(static_cast<const void*>(&copies[0]), static_cast<const void*>(&copies[1]), sizeof copies[0]) != 0)
+      continue;
+    // A ring of one that holds just this number.
+    return read_record(&copies[0], 1, number, call);
+  }
+  return false;
 }
 
 }  // namespace hocket
