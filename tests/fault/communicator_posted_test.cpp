@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // communicator_posted_test.cpp: communicators whose peers are reached by puts only, over connections that are slow,
-// lossy or cut.
+// lossy or cut: shared memory that hides its addresses, sockets, and a network that only sends and receives.
+//
+// HOCKET_FAULT_REPEATS: how many slow and how many cut links on each of them (200 in the full run).
+// HOCKET_FAULT_SEED: of their delays and moments.
 #include <gtest/gtest.h>
+
+#include <random>
 
 #include "core/communicator_state.hpp"
 #include "core/engine.hpp"
 #include "support/faults.hpp"
 #include "support/ranks.hpp"
+#include "support/two_sided.hpp"
 #include "transport/faulty.hpp"
 
 namespace hocket {
@@ -33,19 +39,32 @@ class Wires {
   std::vector<std::shared_ptr<FaultyEndpoint>> made_;
 };
 
+/// What is under the wrapper.
+enum class Under { kShm, kTcp, kTwoSided };
+std::string name_of(Under under) {
+  return under == Under::kShm ? "shm" : under == Under::kTcp ? "tcp" : "two_sided";
+}
+
 /// Threads as ranks, each with an engine of its own, whose ways to other ranks are wrapped by what `plan_of(rank)`
 /// says.
-void run_posted(int size, const std::function<FaultPlan(int)>& plan_of, const Settings& settings,
-                const std::function<void(Communicator&, Wires&)>& body) {
+void run_posted(int size, const std::function<FaultPlan(int)>& plan_of, Settings settings,
+                const std::function<void(Communicator&, Wires&)>& body, Under under = Under::kShm) {
+  settings.transport = under == Under::kTcp ? "tcp" : "shm";
   ThreadExchange exchange(size);
+  test::TwoSidedNetwork network(7);
   std::vector<Wires> wires(static_cast<std::size_t>(size));
   std::vector<std::shared_ptr<EngineCore>> engines;
   for (int r = 0; r < size; ++r) {
     EngineOptions options;
     options.settings = settings;
-    options.wrap = [plan = plan_of(r), &mine = wires[static_cast<std::size_t>(r)], made = std::uint64_t{0}](
-                       std::shared_ptr<Endpoint> inner, auto&...) mutable -> std::shared_ptr<Endpoint> {
+    options.arena_bytes = std::uint64_t{2} << 30;
+    options.wrap = [plan = plan_of(r), &mine = wires[static_cast<std::size_t>(r)], made = std::uint64_t{0}, under,
+                    &network](std::shared_ptr<Endpoint> inner, EngineCore& engine,
+                              const ProcessAddress& peer) mutable -> std::shared_ptr<Endpoint> {
       if (inner->transport() == "local") return inner;
+      if (under == Under::kTwoSided)
+        inner = std::make_shared<test::TwoSidedEndpoint>(network, std::move(inner), engine.arena(),
+                                                         engine.address().token, peer);
       FaultPlan own = plan;
       own.seed = plan.seed * 101 + ++made;
       auto endpoint = make_faulty(std::move(inner), own);
@@ -107,6 +126,71 @@ INSTANTIATE_TEST_SUITE_P(Weathers, Posted, testing::Combine(testing::ValuesIn(kW
                            return std::string(std::get<0>(info.param).name) + "_" +
                                   std::to_string(std::get<1>(info.param));
                          });
+
+class AtRandom : public testing::TestWithParam<Under> {};
+
+TEST_P(AtRandom, SlowLinksDelayCallsAndNothingElse) {
+  const int times = test::repeats("HOCKET_FAULT_REPEATS", 8);
+  const int seed = test::repeats("HOCKET_FAULT_SEED", 20264);
+  std::printf("%s: %d worlds with slow links, seed %d\n", name_of(GetParam()).c_str(), times, seed);
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  for (int i = 0; i < times; ++i) {
+    const int size = static_cast<int>(2 + random() % 3);
+    // Some ranks only, so that fast ones get ahead of slow ones.
+    std::vector<FaultPlan> plans(static_cast<std::size_t>(size));
+    for (FaultPlan& plan : plans) {
+      plan.seed = random();
+      if (random() % 3 != 0) plan.most_delay = std::chrono::microseconds(1 << random() % 11);
+      if (random() % 2 != 0) plan.bytes_per_second = std::uint64_t{4'000'000} << random() % 8;
+    }
+    const std::uint64_t first = random() % 64;
+    SCOPED_TRACE(testing::Message() << "world " << i << " of " << size);
+    run_posted(
+        size, [&](int r) { return plans[static_cast<std::size_t>(r)]; }, {},
+        [&](Communicator& comm, Wires&) {
+          std::uint64_t wrong = 0;
+          for (std::uint64_t k = first; k < first + 12; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong, 5003));
+          EXPECT_EQ(wrong, 0u);
+          EXPECT_OK(comm.async_error());
+        },
+        GetParam());
+  }
+}
+
+TEST_P(AtRandom, CutLinksEndAllRanksAndSpoilNothing) {
+  const int times = test::repeats("HOCKET_FAULT_REPEATS", 8);
+  const int seed = test::repeats("HOCKET_FAULT_SEED", 20265);
+  std::printf("%s: %d cut links, seed %d\n", name_of(GetParam()).c_str(), times, seed);
+  std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  for (int i = 0; i < times; ++i) {
+    const int size = static_cast<int>(2 + random() % 3);
+    const int victim = static_cast<int>(random() % static_cast<std::uint64_t>(size));
+    FaultPlan cut;
+    cut.seed = random();
+    cut.cut_at = 1 + random() % 400;
+    if (random() % 2 != 0) cut.most_delay = 100us;
+    SCOPED_TRACE(testing::Message() << "cut " << i << " of rank " << victim << " of " << size << " at operation "
+                                    << cut.cut_at);
+    Settings settings;
+    settings.timeout = 1s;  // whom a cut rank cannot tell
+    run_posted(
+        size, [&](int r) { return r == victim ? cut : FaultPlan{}; }, settings,
+        [&](Communicator& comm, Wires&) {
+          std::uint64_t wrong = 0;
+          Status status;
+          for (std::uint64_t k = 0; status.ok(); ++k) status = test::mixed_call(comm, k, &wrong);
+          EXPECT_EQ(wrong, 0u);
+          EXPECT_TRUE(status.code() == Code::kPeerLost || (comm.rank() != victim && status.code() == Code::kTimeout))
+              << status.to_string();
+          EXPECT_NE(status.text().find("rank "), std::string_view::npos) << status.to_string();
+          EXPECT_FALSE(comm.barrier().ok());
+        },
+        GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, AtRandom, testing::Values(Under::kShm, Under::kTcp, Under::kTwoSided),
+                         [](const auto& info) { return name_of(info.param); });
 
 TEST(PostedWires, EveryAllReduceAlgorithmIsRight) {
   for (const char* algorithm : {"ring", "tree", "one_shot", "two_shot"}) {

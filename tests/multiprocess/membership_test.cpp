@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// membership_test.cpp: communicators that come and go, and the memory that goes with them. Each test began as a
-// failure.
+// membership_test.cpp: communicators that come and go, what the end of one means for others, and the memory that goes
+// with them.
 #include <gtest/gtest.h>
 
+#include <barrier>
+
+#include "support/faults.hpp"
 #include "support/ranks.hpp"
 
 namespace hocket {
@@ -93,8 +96,142 @@ TEST_P(Membership, RanksThatOnlyWaitAreNotLostByATimeOut) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, Membership, testing::Values(Wire::kLocal, Wire::kShm),
-                         [](const auto& info) { return info.param == Wire::kLocal ? "Local" : "Shm"; });
+TEST_P(Membership, AbortEndsWhatWasMadeOfItAlsoInCallsThatWait) {
+  std::atomic<int> waiting{0};
+  std::atomic<std::int64_t> aborted_ns{0};
+  std::barrier together(3);
+  run_ranks(3, GetParam(), {}, [&](Communicator& comm) {
+    auto child = comm.split(0, comm.rank());
+    ASSERT_TRUE(child.ok()) << child.status().to_string();
+    auto grandchild = child->duplicate();
+    ASSERT_TRUE(grandchild.ok()) << grandchild.status().to_string();
+    EXPECT_OK(grandchild->barrier());
+    together.arrive_and_wait();
+    Status status;
+    if (comm.rank() == 2) {  // does not come, but ends it all
+      EXPECT_TRUE(test::eventually([&] { return waiting == 2; }));
+      std::this_thread::sleep_for(20ms);
+      aborted_ns = os::now_ns();
+      comm.abort("enough of this");
+      status = grandchild->barrier();
+    } else if (comm.rank() == 1) {
+      Stream stream;
+      EXPECT_OK(grandchild->barrier(stream));
+      ++waiting;
+      status = stream.synchronize();
+    } else {
+      ++waiting;
+      status = grandchild->barrier();
+    }
+    const double seconds = static_cast<double>(os::now_ns() - aborted_ns) / 1e9;
+    EXPECT_EQ(status.code(), Code::kAborted) << status.to_string();
+    EXPECT_NE(status.text().find("enough of this"), std::string_view::npos) << status.to_string();
+    EXPECT_LT(seconds, 1.0 * test::patience());
+    for (const Communicator* one : {&comm, &*child, &*grandchild})
+      EXPECT_TRUE(test::eventually([&] { return one->async_error().code() == Code::kAborted; }));
+    EXPECT_EQ(child->barrier().code(), Code::kAborted);
+  });
+}
+
+TEST_P(Membership, AbortReachesRanksThatHaveLetTheParentGo) {
+  std::atomic<bool> waiting{false};
+  std::barrier together(2);
+  run_ranks(2, GetParam(), {}, [&](Communicator& comm) {
+    auto child = comm.duplicate();
+    ASSERT_TRUE(child.ok()) << child.status().to_string();
+    EXPECT_OK(child->barrier());
+    if (comm.rank() == 0) {
+      { const Communicator gone = std::move(comm); }
+      together.arrive_and_wait();
+      waiting = true;
+      const Status status = child->barrier();
+      EXPECT_EQ(status.code(), Code::kAborted) << status.to_string();
+      return;
+    }
+    together.arrive_and_wait();
+    EXPECT_TRUE(test::eventually([&] { return waiting.load(); }));
+    std::this_thread::sleep_for(20ms);
+    comm.abort("enough of this");
+    // It makes no call of the child, and yet the child ends on the other.
+    EXPECT_TRUE(test::eventually([&] { return child->state()->ended.load(); }));
+  });
+}
+
+TEST_P(Membership, RevokeEndsOneAndShrinkMakesItAnew) {
+  std::barrier together(3);  // out of band: nobody ends what others still use
+  run_ranks(3, GetParam(), {}, [&](Communicator& comm) {
+    auto child = comm.duplicate();
+    ASSERT_TRUE(child.ok()) << child.status().to_string();
+    EXPECT_OK(child->barrier());
+    EXPECT_OK(comm.barrier());
+    Status status;
+    if (comm.rank() == 1) {
+      comm.revoke("start again");
+    } else {
+      std::vector<std::int32_t> values(1000, 1);
+      status = comm.all_reduce(std::span(values));
+      EXPECT_EQ(status.code(), Code::kAborted) << status.to_string();
+      EXPECT_NE(status.text().find("start again"), std::string_view::npos) << status.to_string();
+    }
+    std::uint64_t wrong = 0;
+    for (std::uint64_t k = 0; k < 16; ++k) EXPECT_OK(test::mixed_call(*child, k, &wrong, 1000));
+    auto again = comm.shrink();
+    ASSERT_TRUE(again.ok()) << again.status().to_string();
+    EXPECT_EQ(again->size(), 3);
+    EXPECT_EQ(again->rank(), comm.rank());
+    for (std::uint64_t k = 0; k < 16; ++k) {
+      EXPECT_OK(test::mixed_call(*again, k, &wrong, 1000));
+      EXPECT_OK(test::mixed_call(*child, k, &wrong, 1000));
+    }
+    EXPECT_EQ(wrong, 0u);
+    // What was made by shrink is no child of the old one, and not the other way round either.
+    comm.abort("the old one");
+    EXPECT_OK(again->barrier());
+    EXPECT_OK(again->async_error());
+    together.arrive_and_wait();
+    again->abort("the new one");
+    EXPECT_TRUE(test::eventually([&] { return again->async_error().code() == Code::kAborted; }));
+  });
+}
+
+// One connection a pair and one of each thread, whatever the number of communicators.
+TEST_P(Membership, ManyCommunicatorsShareConnectionsAndThreads) {
+  constexpr int kMany = 64;
+  std::barrier together(4);
+  test::Footprint before, with_all;
+  std::atomic<std::int64_t> began_ns{0}, ended_ns{0};
+  run_ranks(4, GetParam(), {}, [&](Communicator& comm) {
+    std::vector<Communicator> many;
+    std::uint64_t wrong = 0;
+    Stream stream;  // its thread is there before
+    for (std::uint64_t k = 0; k < 8; ++k) EXPECT_OK(test::mixed_call(comm, k, &wrong, 1000, &stream));
+    together.arrive_and_wait();
+    if (comm.rank() == 0) {
+      before = test::Footprint::now();
+      began_ns = os::now_ns();
+    }
+    together.arrive_and_wait();
+    for (int i = 0; i < kMany; ++i) {
+      auto one = i % 2 == 0 ? comm.duplicate() : comm.split(0, -comm.rank());
+      ASSERT_TRUE(one.ok()) << one.status().to_string();
+      many.push_back(std::move(*one));
+    }
+    together.arrive_and_wait();
+    if (comm.rank() == 0) ended_ns = os::now_ns();
+    // In turn, so that calls of several are under way at once.
+    for (std::uint64_t k = 0; k < 4; ++k)
+      for (Communicator& one : many) EXPECT_OK(test::mixed_call(one, k, &wrong, 1000, &stream));
+    together.arrive_and_wait();
+    if (comm.rank() == 0) with_all = test::Footprint::now();
+    together.arrive_and_wait();
+    EXPECT_EQ(wrong, 0u);
+  });
+  EXPECT_EQ(with_all, before);
+  std::printf("%d communicators of 4 ranks in %.2f s\n", kMany, static_cast<double>(ended_ns - began_ns) / 1e9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, Membership, testing::ValuesIn(test::kWires),
+                         [](const auto& info) { return test::name_of(info.param); });
 
 }  // namespace
 }  // namespace hocket

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/os/clock.hpp"
+#include "core/communicator_state.hpp"
 #include "hocket/hocket.hpp"
 #include "support/processes.hpp"
 
@@ -34,6 +35,23 @@ inline double patience() {
 inline int repeats(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
   return text != nullptr ? std::max(1, std::atoi(text)) : otherwise;
+}
+
+/// The ways between processes of one host, as HOCKET_TRANSPORT names them.
+inline constexpr const char* kProcessTransports[] = {"shm", "tcp"};
+
+/// Settings of ranks that are processes and reach each other by `transport` only.
+inline Settings settings_for(std::string_view transport) {
+  Settings settings;
+  settings.transport = transport;
+  return settings;
+}
+
+/// Whether all peers are reached by `transport`: a test that runs over another one than it says shows nothing.
+inline bool all_peers_by(const Communicator& comm, std::string_view transport) {
+  for (Rank p = 0; p < comm.size(); ++p)
+    if (p != comm.rank() && comm.state()->channels->peer(p).endpoint->transport() != transport) return false;
+  return true;
 }
 
 /// The all-gather of a test's ranks as Communicator::create takes it.

@@ -17,6 +17,11 @@ namespace hocket::test {
 
 /// How the ranks of a test reach each other.
 enum class Wire { kLocal, kShm, kTcp };
+inline constexpr Wire kWires[] = {Wire::kLocal, Wire::kShm, Wire::kTcp};
+
+inline std::string name_of(Wire wire) {
+  return wire == Wire::kLocal ? "local" : wire == Wire::kShm ? "shm" : "tcp";
+}
 
 /// Runs `body(communicator)` as `size` threads. Wires but kLocal give each rank an engine of its own, so that they
 /// carry what processes would exchange.
