@@ -378,17 +378,9 @@ class Job {
       if (n <= 0) return child.socket.reset();  // it ended, or wants no more of us
       if (child.asks) return refuse(child, "it sent more before it had its answer");
       child.request.insert(child.request.end(), buffer, buffer + n);
-      if (child.request.size() < sizeof(LaunchHeader)) continue;
-      const LaunchHeader header = header_of(child);
-      if (header.magic != LaunchHeader::kMagic || header.version != LaunchHeader::kVersion) {
-        return refuse(child, "its library speaks another version than this command");
-      }
-      if (header.rank != static_cast<std::uint32_t>(child.rank))
-        return refuse(child, "it took the number of another rank");
-      if (header.bytes > LaunchHeader::kMaxBytes) return refuse(child, "its request is too long");
-      const std::size_t whole = sizeof header + header.bytes;
-      if (child.request.size() > whole) return refuse(child, "it sent more than it announced");
-      child.asks = child.request.size() == whole;
+      const auto whole = launch_request_bytes(child.request, child.rank);
+      if (!whole.ok()) return refuse(child, whole.status().text());
+      child.asks = child.request.size() == *whole;
     }
   }
 

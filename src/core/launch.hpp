@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "hocket/communicator.hpp"
@@ -37,6 +38,8 @@ struct LaunchHeader {
   static constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
   /// And in one answer.
   static constexpr std::uint64_t kMaxAnswerBytes = std::uint64_t{1} << 30;
+  /// And of an error's text.
+  static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 16;
 
   std::uint32_t magic = kMagic;
   std::uint32_t version = kVersion;
@@ -46,6 +49,13 @@ struct LaunchHeader {
   std::uint64_t bytes = 0;     ///< that follow
 };
 static_assert(sizeof(LaunchHeader) == 32);
+
+/// The launcher's side: how many bytes the request of this rank has, header and all, by what has come of it; 0: that is
+/// not known yet. Errors: kInvalidArgument with what is wrong with it, also if more has come than it has. Pure.
+Result<std::size_t> launch_request_bytes(std::span<const std::byte> so_far, Rank rank);
+/// A rank's side: how many bytes follow the header of the answer to `request`, which should be `all_bytes`, or the text
+/// of an error. Errors: kInvalidArgument, kInternal. Pure.
+Result<std::size_t> launch_answer_bytes(const LaunchHeader& answer, const LaunchHeader& request, std::size_t all_bytes);
 
 /// Most ranks that one launcher starts.
 inline constexpr int kMaxLaunchedRanks = 4096;

@@ -393,12 +393,7 @@ void TcpTransport::converse(std::uint64_t number) {
     if (n == 0) return drop(error(Code::kPeerLost, "it ended before it had said who it is"));
     conversation.have += static_cast<std::size_t>(n);
   }
-  const tcp::StreamHello& hello = conversation.hello;
-  if (hello.magic != tcp::StreamHello::kMagic || hello.to != self_.token || hello.from == self_.token ||
-      hello.streams < 1 || hello.streams > tcp::kMostStreams || hello.stream >= hello.streams) {
-    return drop(error(Code::kInvalidArgument, "it took this process for another one, or speaks another protocol"));
-  }
-  if (Status possible = check_arena_bytes(hello.arena_bytes); !possible.ok()) return drop(possible);
+  if (Status good = tcp::check_hello(conversation.hello, self_.token); !good.ok()) return drop(good);
   io_->remove(fd);
   Conversation done = std::move(conversation);
   conversations_.erase(found);

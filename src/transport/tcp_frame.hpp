@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hocket/status.hpp"
 #include "transport/doorbell.hpp"
 #include "transport/transport.hpp"
 
@@ -54,6 +55,9 @@ struct StreamHello {
   std::array<char, 32> host{};  ///< the same
 };
 static_assert(sizeof(StreamHello) == 96);
+
+/// Whether what connected to `self` may be a stream of a peer's connection. Errors: kInvalidArgument. Pure.
+Status check_hello(const StreamHello& hello, const ProcessToken& self);
 
 /// `a` was reached by a counter that stands at `b`.
 constexpr bool reached(std::uint32_t a, std::uint32_t b) {

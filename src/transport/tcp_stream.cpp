@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/status.hpp"
+#include "transport/shm.hpp"
 
 namespace hocket::tcp {
 namespace {
@@ -24,6 +25,13 @@ alignas(4096) constinit std::byte zeros[kNothingBytes]{};
 alignas(4096) constinit thread_local std::byte trash[4096]{};
 
 }  // namespace
+
+Status check_hello(const StreamHello& hello, const ProcessToken& self) {
+  if (hello.magic != StreamHello::kMagic || hello.to != self || hello.from == self || hello.streams < 1 ||
+      hello.streams > kMostStreams || hello.stream >= hello.streams)
+    return error(Code::kInvalidArgument, "it took this process for another one, or speaks another protocol");
+  return check_arena_bytes(hello.arena_bytes);
+}
 
 std::string Stream::name() const {
   return format("{} to {}", os::to_string(connection_.local), os::to_string(connection_.peer));

@@ -74,30 +74,9 @@ class Launcher {
     if (!mine.empty()) std::memcpy(message.data() + sizeof request, mine.data(), mine.size());
     HOCKET_TRY(os::send_all(socket_.fd(), message, limits, kLauncher));
     HOCKET_TRY(os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(&answer, 1)), limits, kLauncher));
-    if (answer.magic != LaunchHeader::kMagic || answer.version != LaunchHeader::kVersion) {
-      return error(
-          Code::kInvalidArgument,
-          "the answer of the launcher has magic {:#x} and version {}, not {:#x} and {}: use the `hocket` command that "
-          "belongs to this library",
-          answer.magic, answer.version, LaunchHeader::kMagic, LaunchHeader::kVersion);
-    }
-    if (answer.sequence != sequence_ || answer.rank != request.rank) {
-      return error(Code::kInternal, "the launcher answered exchange {} of rank {} instead", answer.sequence,
-                   answer.rank);
-    }
-    if (answer.code == 0) {
-      if (answer.bytes != all.size()) {
-        return error(Code::kInvalidArgument, "the launcher answered with {} bytes instead of {}", answer.bytes,
-                     all.size());
-      }
-      return os::receive_all(socket_.fd(), all, limits, kLauncher);
-    }
-    constexpr std::uint64_t kMaxText = 1 << 16;
-    if (answer.code > 255 || answer.bytes > kMaxText) {
-      return error(Code::kInvalidArgument, "the launcher announces an error with code {} and a text of {} bytes",
-                   answer.code, answer.bytes);
-    }
-    text.resize(answer.bytes);
+    HOCKET_ASSIGN(const std::size_t bytes, launch_answer_bytes(answer, request, all.size()));
+    if (answer.code == 0) return os::receive_all(socket_.fd(), all, limits, kLauncher);
+    text.resize(bytes);
     return os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(text)), limits, kLauncher);
   }
 
