@@ -38,7 +38,8 @@ void run_world(int size, Reach reach, const Settings& settings, const std::funct
     EngineOptions options;
     options.settings = settings;
     options.arena_bytes = std::uint64_t{2} << 30;
-    options.wrap = [](std::shared_ptr<Endpoint> inner) -> std::shared_ptr<Endpoint> {
+    options.wrap = [](std::shared_ptr<Endpoint> inner, EngineCore&,
+                      const ProcessAddress&) -> std::shared_ptr<Endpoint> {
       if (inner->transport() == "local") return inner;
       return make_faulty(std::move(inner), FaultPlan{});
     };
