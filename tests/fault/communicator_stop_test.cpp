@@ -164,9 +164,9 @@ int run_until_a_time_out(const RankContext& context, EndBoard& board, int victim
   if (wrong != 0) return 14;
   if (comm->barrier().code() != status.code()) return 15;
   if (context.rank == victim) {
-    // It woke up: the others went on without it.
+    // It woke up: the others went on without it. Where they have ended by now it is all that is left.
     auto late = comm->shrink({}, 200ms);
-    return late.ok() ? 16 : 0;
+    return late.ok() && late->size() > 1 ? 16 : 0;
   }
   auto rest = comm->shrink();
   if (!rest.ok()) {

@@ -116,8 +116,9 @@ class Processes {
                                            detail::write_all(fd, mine, bytes) &&
                                            detail::read_all(fd, all, bytes * static_cast<std::size_t>(size));
                                   }};
+        const bool failed_before = ::testing::Test::HasFailure();  // in the parent, in what it did before
         int code = body(context);
-        if (code == 0 && ::testing::Test::HasFailure()) code = 99;
+        if (code == 0 && !failed_before && ::testing::Test::HasFailure()) code = 99;
         std::fflush(nullptr);
 #if defined(__SANITIZE_ADDRESS__)
         std::exit(code);  // so that leaks are looked for; GoogleTest's own exit handlers are harmless
