@@ -143,12 +143,12 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
       if (entered > completed) {
         RecordedCall r;
         if (record_of(at, false, entered - 1, &r)) why = format("is still in {}", to_text(r));
-      } else if (live->point_to_point > live->point_to_point_completed) {
-        why += ", it is in a send or receive";
       }
+      const bool in_message = live->point_to_point > live->point_to_point_completed;
+      if (in_message) why += ", it is in a send or receive";
       if (!trouble.empty()) why += "; " + trouble;
-      if (entered == completed || waits == 0 || !trouble.empty()) return blame(why, !trouble.empty());
-      // In an earlier call and waiting there: the chain goes on.
+      if ((entered == completed && !in_message) || waits == 0 || !trouble.empty()) return blame(why, !trouble.empty());
+      // In an earlier call or a message, and waiting there: the chain goes on.
     }
     if (!trouble.empty()) return blame("does not move: " + trouble, true);
     if (!message && completed >= calls) return blame("has ended this call already");

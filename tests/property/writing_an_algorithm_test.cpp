@@ -121,7 +121,7 @@ TEST(WritingAnAlgorithm, TheMistakeOfTheDocumentIsFoundAndNamed) {
 
 TEST(WritingAnAlgorithm, TheDocumentShowsThisCode) {
   const std::string document = text_of(HOCKET_SOURCE_DIR "/docs/writing-an-algorithm.md");
-  const std::string source = text_of(__FILE__);
+  const std::string source = text_of(HOCKET_SOURCE_DIR "/tests/property/writing_an_algorithm_test.cpp");
   ASSERT_FALSE(document.empty() || source.empty());
   for (const std::string part : {"plan", "entry"}) {
     const std::string begin = "// [begin " + part + "]\n", end = "// [end " + part + "]";
