@@ -14,6 +14,7 @@
 #include "core/communicator_state.hpp"
 #include "exec/reduce_scalar.hpp"
 #include "support/faults.hpp"
+#include "support/processes.hpp"
 #include "support/ranks.hpp"
 #include "transport/faulty.hpp"
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "matrix/world.hpp"
+#include "support/processes.hpp"
 #include "support/reproducible.hpp"
 
 namespace hocket {
