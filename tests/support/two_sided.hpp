@@ -68,7 +68,7 @@ class TwoSidedWire {
         posted_[tag].pop_front();
         one.place = place;
         one.fits = one.bytes.size() <= most;
-        if (one.fits) std::memcpy(place, one.bytes.data(), one.bytes.size());
+        if (one.fits && !one.bytes.empty()) std::memcpy(place, one.bytes.data(), one.bytes.size());
       }
       landed.push_back(std::move(one));
     }
@@ -192,10 +192,10 @@ class TwoSidedEndpoint final : public Endpoint {
       Header header;
       std::memcpy(&header, landed.bytes.data(), sizeof header);
       std::vector<std::uint64_t> needs(header[3]);
-      std::memcpy(needs.data(), landed.bytes.data() + sizeof header, needs.size() * 8);
+      if (!needs.empty()) std::memcpy(needs.data(), landed.bytes.data() + sizeof header, needs.size() * 8);
       const auto body = std::span<const std::byte>(landed.bytes).subspan(sizeof header + needs.size() * 8);
       if (header[0] == kPutHeader) {
-        std::memcpy(arena_.base() + header[1], body.data(), body.size());
+        if (!body.empty()) std::memcpy(arena_.base() + header[1], body.data(), body.size());
         ++network_.copied;
       } else {
         held_[key].push_back({header, std::move(needs), {body.begin(), body.end()}});
