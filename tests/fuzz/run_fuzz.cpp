@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   }
 
   LaunchHeader answer, request;
-  std::memcpy(static_cast<void*>(&answer), message.data(), std::min(message.size(), sizeof answer));
+  if (!message.empty())
+    std::memcpy(static_cast<void*>(&answer), message.data(), std::min(message.size(), sizeof answer));
   request.rank = static_cast<std::uint32_t>(rank);
   request.sequence = answer.sequence % 4;
   const std::size_t all = static_cast<std::size_t>(rank) * 16;
