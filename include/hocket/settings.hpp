@@ -88,8 +88,8 @@ struct Settings {
   /// HOCKET_TCP_STREAMS: TCP connections to each peer process that is reached by tcp, 1 to 8. Default: 2.
   int tcp_streams = 2;
 
-  /// HOCKET_LINK_TIMEOUT, seconds, fractions allowed: a peer whose host acknowledges nothing on a network connection for
-  /// that long is lost; its process may stand still for longer. 0 is never. Default: 5.
+  /// HOCKET_LINK_TIMEOUT, seconds, fractions allowed: a peer whose host acknowledges nothing on a network connection
+  /// for that long is lost; its process may stand still for longer. 0 is never. Default: 5.
   std::chrono::nanoseconds link_timeout = std::chrono::seconds(5);
 
   /// HOCKET_LOG: error, warn, info, debug or trace: the level for the whole process, see log.hpp. Default: empty, the

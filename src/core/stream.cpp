@@ -51,7 +51,8 @@ class StreamTask final : public ProgressTask {
   void set_bell(std::uint32_t state) override {
     if (has_call_ && ready_ != nullptr)
       call_.operation.communicator->block().doorbell.state.exchange(state, std::memory_order_seq_cst);
-    if (has_call_ && ready_ != nullptr && state == Doorbell::kAwake) call_.operation.communicator->executor->after_sleep();
+    if (has_call_ && ready_ != nullptr && state == Doorbell::kAwake)
+      call_.operation.communicator->executor->after_sleep();
   }
 
  private:

@@ -88,7 +88,7 @@ constexpr bool packet_wipe(std::uint64_t q, std::uint64_t slots) {
 struct alignas(kCacheLine) ErrorRecord {
   std::uint32_t code;
   std::int32_t lost_rank;  ///< the rank that is lost, or -1
-  std::uint32_t family;  ///< not 0: communicators that were made of this one end, too
+  std::uint32_t family;    ///< not 0: communicators that were made of this one end, too
   char text[1004];
   std::atomic<std::uint64_t> published;
 };

@@ -104,7 +104,8 @@ TEST_P(Stop, AllOthersNameTheStoppedRankAndNobodyElse) {
     SCOPED_TRACE(testing::Message() << "rank " << r << ": " << text);
     EXPECT_TRUE(test::names_only(text, victim, ranks.pid(victim)));
     EXPECT_NE(text.find("its process is stopped"), std::string_view::npos);
-    // What it had said before it was stopped, the kernel may still carry over: then the next call is the one that waits.
+    // What it had said before it was stopped, the kernel may still carry over: then the next call is the one that
+    // waits.
     const bool said_more = std::string_view(transport) == "tcp" && moment == Moment::kInsideTheCall;
     EXPECT_NE(text.find(said_more ? " #" : "in all_reduce #"), std::string_view::npos);
     EXPECT_NE(text.find("on channel "), std::string_view::npos);

@@ -372,7 +372,8 @@ TEST(DeviceLane, PacketFlagsOfBeforeAWrapAreWiped) {
       if (call != static_cast<int>(kSlots) - 1) continue;
       // Host memory is too well ordered to be misled by what was planted, so look: it is gone.
       for (int r = 0; r < 2; ++r) {
-        const auto* words = reinterpret_cast<const std::uint64_t*>(ranks.block(r) + device_port(ranks.layout, 0, 1 - r));
+        const auto* words =
+            reinterpret_cast<const std::uint64_t*>(ranks.block(r) + device_port(ranks.layout, 0, 1 - r));
         for (std::uint64_t w = 0; w < kSlots * kDevicePacketWords; ++w) ASSERT_EQ(words[w], 0u) << "word " << w;
       }
     }
