@@ -198,7 +198,7 @@ struct CommunicatorState {
   // run.cpp
   /// Run on this thread until it ended. Under the turn.
   Status run(ReadyCall& call, const void* input, void* output, const Reduction& reduction, Uneven* uneven = nullptr);
-  /// The peer began its call on the core on which this rank began its own.
+  /// The peer began its call, or sent something, on the core on which this rank is.
   bool shares_core(Rank peer);
   /// Book-keeping before the first step and after the last.
   /// `reduction` must live as long as the call runs.

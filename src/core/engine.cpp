@@ -322,8 +322,9 @@ void EngineCore::forget(const ProcessToken& peer) {
 Result<std::shared_ptr<Endpoint>> EngineCore::make_endpoint(std::string_view transport, const ProcessAddress& peer,
                                                             const os::WaitLimits& limits, bool alone) {
   if (transport == "tcp") {
-    HOCKET_ASSIGN(std::shared_ptr<Endpoint> endpoint, tcp_->connect(peer, limits, alone));
-    return endpoint;
+    HOCKET_ASSIGN(std::shared_ptr<tcp::TcpEndpoint> endpoint, tcp_->connect(peer, limits, alone));
+    if (peer.host == address_.host) endpoint->set_same_host();
+    return std::shared_ptr<Endpoint>(std::move(endpoint));
   }
   HOCKET_ASSIGN(std::shared_ptr<ShmEndpoint> endpoint, control_->connect(peer, limits, alone));
   return std::shared_ptr<Endpoint>(std::move(endpoint));

@@ -63,7 +63,7 @@ Status CommunicatorState::make_ready(ReadyPlan& made, int base, bool boards) {
                             : channels->open_receive(base + end.channel, end.peer, end.slotted));
   }
   // A message's other side may be alone, and then waits for every credit.
-  made.merge_credits = world.direct && !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends);
+  made.merge_credits = !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends);
   return boards ? channels->commit_board() : Status();
 }
 

@@ -97,7 +97,8 @@ bool Turnstile::leave(std::uint64_t ticket) {
 bool CommunicatorState::shares_core(Rank peer) {
   if (peer < 0) return false;
   const PeerView& view = channels->peer(peer);
-  return view.block != nullptr && view.block_header()->cpu.load(std::memory_order_relaxed) == cpu;
+  if (view.block != nullptr) return view.block_header()->cpu.load(std::memory_order_relaxed) == cpu;
+  return view.endpoint != nullptr && view.endpoint->peer_cpu() == ::sched_getcpu();
 }
 
 void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, const Reduction& reduction,
@@ -178,7 +179,7 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
   Progress progress = executor->turn();
   if (progress == Progress::kWaiting) {
     Doorbell& bell = block().doorbell;
-    Waiter waiter(wait_policy, bell);
+    Waiter waiter(wait_policy, bell, !channels->proxies().empty());
     Watch watch(*this);
     watch.start(call);
     for (;;) {

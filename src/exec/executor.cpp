@@ -16,11 +16,22 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
   for (std::uint8_t& done : done_) done = 0;
   unfinished_ = call.plan.lane_count;
   moved_ = false;
+  turns_ = 0;
   policy_.begin(call);
 }
 
-Progress Executor::drive_proxies() {
+bool Executor::waits_for(int peer) const {
+  for (std::size_t l = 0; l < lanes_.size(); ++l)
+    if (!done_[l] && lanes_[l].waiting.peer == peer) return true;
+  return unfinished_ == 0 && drained_ < drains_.size() && drains_[drained_].peer == peer;
+}
+
+/// To look at a peer costs a system call or more. So between looks at all of them only those are driven to which
+/// something is under way, and those that a lane waits for; and after Moves only those with something new to send.
+Progress Executor::drive_proxies(Drive which) {
   for (const Channels::Proxied& proxied : channels_.proxies()) {
+    if (which == Drive::kPosted && proxied.queue->empty()) continue;
+    if (which == Drive::kWanted && proxied.queue->idle() && !waits_for(proxied.peer)) continue;
     if (Status status = channels_.drive(proxied); !status.ok()) {
       policy_.set_fault({LaneFault::Kind::kPeerLost, 0, proxied.peer, 0, std::move(status)});
       return Progress::kFailed;
@@ -36,7 +47,11 @@ Progress Executor::turn() {
   const std::span<const Channels::Proxied> proxies = channels_.proxies();
   std::uint32_t budget = kMovesPerTurn;
   if (!proxies.empty()) [[unlikely]] {
-    if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
+    // What the call has to send first goes before it looks for what came.
+    constexpr std::uint32_t kAllEvery = 8;
+    const std::uint32_t turn = turns_++;
+    if (turn != 0 && drive_proxies(turn % kAllEvery == 1 ? Drive::kAll : Drive::kWanted) == Progress::kFailed)
+      return Progress::kFailed;
     // One Move posts at most one put a peer, and few signals follow it: with this room no post can fail.
     constexpr std::uint64_t kRoom = 64;
     budget = 4;
@@ -60,7 +75,7 @@ Progress Executor::turn() {
     if (drained_ == drains_.size()) {
       if (proxies.empty()) [[likely]]
         return Progress::kDone;
-      if (drive_proxies() == Progress::kFailed) return Progress::kFailed;
+      if (drive_proxies(Drive::kPosted) == Progress::kFailed) return Progress::kFailed;
       bool idle = true;
       for (const Channels::Proxied& proxied : proxies) idle &= proxied.queue->idle();
       if (idle) return Progress::kDone;
@@ -68,6 +83,8 @@ Progress Executor::turn() {
       return Progress::kFailed;
     }
   }
+  if (!proxies.empty() && unfinished_ != 0 && drive_proxies(Drive::kPosted) == Progress::kFailed)
+    return Progress::kFailed;
   moved_ = policy_.events() != before || unfinished_ != unfinished_before || drained_ != drained_before;
   return Progress::kWaiting;
 }
@@ -80,6 +97,7 @@ bool Executor::driving() const {
 
 void Executor::before_sleep() {
   policy_.flush_credits();
+  turns_ = 1;  // the last look is at all
   if (!watched_.empty()) return;
   for (const Channels::Proxied& proxied : channels_.proxies()) {
     proxied.queue->endpoint().watch();

@@ -49,7 +49,10 @@ class Executor {
 
  private:
   static constexpr std::uint32_t kMovesPerTurn = 16;
-  Progress drive_proxies();
+  /// Which queues to drive: see drive_proxies().
+  enum class Drive { kAll, kWanted, kPosted };
+  Progress drive_proxies(Drive which);
+  bool waits_for(int peer) const;
 
   Channels& channels_;
   std::vector<Endpoint*> watched_;
@@ -60,6 +63,7 @@ class Executor {
   std::vector<std::uint8_t> done_;
   std::size_t unfinished_ = 0;
   std::size_t drained_ = 0;
+  std::uint32_t turns_ = 0;  // of the call; before_sleep() starts anew
   bool moved_ = false;
 };
 

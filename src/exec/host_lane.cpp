@@ -46,6 +46,7 @@ void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
   const BlockLayout& layout = channels_.layout();
   const std::uint64_t offset =
       to.block_offset + layout.data(call_->channel_base + channel, channels_.rank()) + slot * sizeof(DataLine);
+  if (!owed_.empty() && call_->credit_every > 1) post_owed(peer);
   // Room was made before: see executor.cpp, turn().
   const ChannelKey key = data_key(to.block_offset, call_->channel_base + channel, channels_.rank());
   to.proxy->signal(key, &line, sizeof line, offset, to.block_offset + offsetof(BlockHeader, doorbell));
@@ -70,7 +71,7 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
     if (call_->credit_every > 1 && count - end.credited < call_->credit_every) {
       if (!end.owes) {
         end.owes = true;
-        owed_.push_back({&end, peer});
+        owed_.push_back({&end, id, peer});
       }
       return;
     }
@@ -86,19 +87,41 @@ void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) 
     ring(*to.header, *to.doorbell);
     return;
   }
-  const std::uint64_t bell = to.block_offset + offsetof(BlockHeader, doorbell);
-  const ChannelKey key = credit_key(to.block_offset, id, channels_.rank());
   if (Status told = expect(end, id, peer, slot, step); !told.ok()) [[unlikely]] {
     fault_ = {LaneFault::Kind::kPeerLost, channel, peer, 0, std::move(told)};
     return;
   }
+  // Merged ones leave with the data that follows: one system call for both.
+  if (call_->credit_every > 1 && count - end.credited < 2 * call_->credit_every) {
+    if (!end.owes) {
+      end.owes = true;
+      owed_.push_back({&end, id, peer});
+    }
+    return;
+  }
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
-    to.proxy->signal(key, line, sizeof line,
-                     to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine), bell);
+    to.proxy->signal(credit_key(to.block_offset, id, channels_.rank()), line, sizeof line,
+                     to.block_offset + layout.grant(id, channels_.rank()) + slot * sizeof(GrantLine),
+                     to.block_offset + offsetof(BlockHeader, doorbell));
   }
-  to.proxy->signal(key, &count, sizeof count,
-                   to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count), bell);
+  post_credit(end, id, peer);
+}
+
+void HostLane::post_credit(HostEnd& end, int id, int peer) {
+  end.credited = end.received;
+  PeerView& to = channels_.peer(peer);
+  const BlockLayout& layout = channels_.layout();
+  to.proxy->signal(credit_key(to.block_offset, id, channels_.rank()), &end.credited, sizeof end.credited,
+                   to.block_offset + layout.credit(id, channels_.rank()) + offsetof(CreditLine, count),
+                   to.block_offset + offsetof(BlockHeader, doorbell));
+}
+
+/// Those of a peer that only puts reach which are due.
+void HostLane::post_owed(int peer) {
+  for (const Owed& owed : owed_)
+    if (owed.peer == peer && owed.end->received - owed.end->credited >= call_->credit_every)
+      post_credit(*owed.end, owed.id, peer);
 }
 
 /// Where the transfer that a credit makes room for will land: in this slot again, or where the credit grants it.
@@ -115,8 +138,12 @@ void HostLane::flush_credits() {
   for (const Owed& owed : owed_) {
     owed.end->owes = false;
     if (owed.end->credited == owed.end->received) continue;
-    owed.end->credited = owed.end->received;
     PeerView& to = channels_.peer(owed.peer);
+    if (to.block == nullptr) [[unlikely]] {
+      post_credit(*owed.end, owed.id, owed.peer);
+      continue;
+    }
+    owed.end->credited = owed.end->received;
     publish(owed.end->credit_out->count, owed.end->credited, fenced_);  // release; pairs with credit_ready
     ring(*to.header, *to.doorbell);
   }

@@ -209,9 +209,13 @@ class HostLane {
   Place sources_[kMaxSpans];
   Place destinations_[kMaxSpans];
   LaneFault fault_;
-  /// A credit that was put off: its end, and whom it is for.
+  void post_credit(HostEnd& end, int id, int peer);
+  void post_owed(int peer);
+
+  /// Credits that were put off: their end, its channel, and whom they are for.
   struct Owed {
     HostEnd* end;
+    int id;
     int peer;
   };
   std::vector<Owed> owed_;

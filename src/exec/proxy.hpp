@@ -100,13 +100,14 @@ class ProxyQueue {
     cancel();
     last_ = last_put_ = 0;
   }
+  /// All was handed over.
+  bool empty() const noexcept { return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire); }
   Endpoint& endpoint() const noexcept { return *endpoint_; }
 
  private:
   static constexpr std::uint64_t kCapacity = 256;
   ProxyDescriptor* next() { return has_room(1) ? &ring_[head_.load(std::memory_order_relaxed) % kCapacity] : nullptr; }
   void publish() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
-  bool empty() const noexcept { return tail_.load(std::memory_order_acquire) == head_.load(std::memory_order_acquire); }
 
   std::shared_ptr<Endpoint> endpoint_;
   std::unique_ptr<ProxyDescriptor[]> ring_ = std::make_unique<ProxyDescriptor[]>(kCapacity);

@@ -13,11 +13,10 @@ Waiter::Next Waiter::spin() {
     }
     return Next::kSleep;
   }
-  // The clock is looked at every 64th time: it costs as much as several looks at a cache line.
-  constexpr std::uint32_t kLooks = 64;
+  // The clock costs as much as several looks at a cache line.
   constexpr std::int64_t kBeforeShare = 2'000;
   relax();
-  if (++rounds_ % kLooks != 0) return Next::kLook;
+  if (++rounds_ % looks_ != 0) return Next::kLook;
   const std::int64_t now = os::now_ns();
   if (since_ == 0) since_ = now;
   if (now - since_ >= policy_.spin_ns) return Next::kSleep;

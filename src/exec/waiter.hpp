@@ -24,7 +24,9 @@ struct WaitPolicy {
 /// One wait of one call: from the first turn that did nothing to the next that does something.
 class Waiter {
  public:
-  Waiter(const WaitPolicy& policy, Doorbell& bell) : policy_(policy), bell_(bell) {}
+  /// `costly`: each look is a system call or more, so that the clock costs nothing in comparison.
+  Waiter(const WaitPolicy& policy, Doorbell& bell, bool costly = false)
+      : policy_(policy), bell_(bell), looks_(costly ? 1 : 64) {}
 
   /// Something moved: the next wait starts anew.
   void reset() {
@@ -59,6 +61,7 @@ class Waiter {
 
   const WaitPolicy& policy_;
   Doorbell& bell_;
+  const std::uint32_t looks_;  ///< for each one at the clock
   std::uint32_t rounds_ = 0;
   std::int64_t since_ = 0;
 };

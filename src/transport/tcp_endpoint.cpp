@@ -127,6 +127,7 @@ void TcpEndpoint::take_inbox() {
     get_requests_.clear();
     posted_.store(0, std::memory_order_seq_cst);
   }
+  const auto cpu = static_cast<std::uint16_t>(taken_.empty() ? 0 : ::sched_getcpu() + 1);
   for (const Operation& operation : taken_) {
     OutgoingFrame frame;
     frame.ticket = operation.ticket;
@@ -148,6 +149,7 @@ void TcpEndpoint::take_inbox() {
       if (pieces == 0) frame_left(0);
     } else {
       frame.header = {.kind = static_cast<std::uint16_t>(FrameKind::kSignal),
+                      .cpu = cpu,
                       .bytes = static_cast<std::uint32_t>(operation.signal.line.size())};
       frame.header.offset = operation.signal.offset;
       frame.header.place = operation.signal.bell;
@@ -177,16 +179,7 @@ Status TcpEndpoint::drive() {
     if (stream.sending() && status.ok()) status = stream.flush(*this);
   }
   // What has come counts, also if the connection is broken by now.
-  bool moved = true;
-  for (int round = 0; moved && round < 4; ++round) {
-    moved = false;
-    for (Stream& stream : streams_) {
-      bool of_this = false;
-      Status received = stream.receive(*this, &of_this);
-      moved |= of_this && streams_.size() > 1;  // a signal on another stream may have waited for it
-      if (!received.ok() && status.ok()) status = std::move(received);
-    }
-  }
+  receive(status);
   HOCKET_TRY(status);
   bool sending = false;
   std::size_t ended = 0;
@@ -203,6 +196,31 @@ Status TcpEndpoint::drive() {
       return hocket::error(Code::kPeerLost, "it closed its connection");
   }
   return {};
+}
+
+/// The stream that brought something last is looked at first. Where that brings whole frames, the others wait their
+/// turn: small messages come on one stream, and each look costs a system call.
+void TcpEndpoint::receive(Status& status) {
+  constexpr std::uint32_t kAllEvery = 16;
+  const bool all = looks_++ % kAllEvery == 0;
+  for (int round = 0; round < 4; ++round) {
+    bool moved = false, held = false;
+    const std::size_t first = warm_stream_;
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      Stream& stream = streams_[(first + i) % streams_.size()];
+      bool of_this = false;
+      Status received = stream.receive(*this, &of_this);
+      if (!received.ok() && status.ok()) status = std::move(received);
+      held |= stream.held();
+      if (!of_this) continue;
+      moved = true;
+      warm_stream_ = (first + i) % streams_.size();
+      if (!all && !held && i == 0 &&
+          std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return s.under_way(); }))
+        return;
+    }
+    if (!moved || !held) return;  // else what came may be what a signal waits for
+  }
 }
 
 void TcpEndpoint::frame_left(std::uint64_t ticket) {
@@ -310,6 +328,7 @@ Result<bool> TcpEndpoint::signal(const FrameHeader& header, std::span<const std:
     return hocket::error(Code::kInvalidArgument, "a signal came for a wrong place: {}", fits.text());
   HOCKET_ASSIGN(const bool wanted, arena_.admit(header.offset, line.size()));
   HOCKET_ASSIGN(const bool rings, arena_.admit(header.place, sizeof(Doorbell)));
+  if (same_host_.load(std::memory_order_relaxed)) peer_cpu_.store(header.cpu - 1, std::memory_order_relaxed);
   if (wanted && rings) apply_signal(arena_.base(), line, header.offset, header.place);
   return true;
 }

@@ -51,10 +51,12 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   void watch() noexcept override;
   void unwatch() noexcept override;
   void cancel(const void* owner) noexcept override;
+  int peer_cpu() const noexcept override { return peer_cpu_.load(std::memory_order_relaxed); }
   Status get(std::uint64_t offset, std::span<std::byte> to, const os::WaitLimits& limits) override;
 
   const Peer& peer() const noexcept { return peer_; }
   const std::string& route() const noexcept { return route_; }
+  void set_same_host() noexcept { same_host_.store(true, std::memory_order_relaxed); }
 
   // For the transport's thread.
   /// Ends the connection; the first reason counts. Waits until no other thread drives.
@@ -99,6 +101,7 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   void leave_turn() noexcept { turn_.store(false, std::memory_order_seq_cst); }
   // These hold the turn.
   Status drive();
+  void receive(Status& status);
   void take_inbox();
   Stream& next_stream() noexcept { return streams_[next_stream_++ % streams_.size()]; }
   void fail_in_turn(Status why);
@@ -121,6 +124,8 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   std::deque<std::uint32_t> pieces_;  // of the tickets after completed_: frames that have not left
   std::vector<Operation> taken_;
   std::shared_ptr<PendingGet> landing_get_;
+  std::size_t warm_stream_ = 0;  // brought something last
+  std::uint32_t looks_ = 0;
   bool warned_ = false;
   bool closed_ = false;
 
@@ -141,6 +146,8 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   std::atomic<std::int64_t> ending_since_{0};
   std::atomic<std::int64_t> last_driven_{0};
   std::atomic<int> watchers_{0};
+  std::atomic<bool> same_host_{false};
+  std::atomic<int> peer_cpu_{-1};
 };
 
 }  // namespace hocket::tcp

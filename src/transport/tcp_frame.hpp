@@ -31,7 +31,7 @@ enum class FrameKind : std::uint16_t {
 
 struct FrameHeader {
   std::uint16_t kind = 0;
-  std::uint16_t unused = 0;
+  std::uint16_t cpu = 0;    ///< 1 + the CPU on which the sender ran; 0: not known
   std::uint32_t bytes = 0;  ///< of the body
   std::uint64_t offset = 0;
   std::uint64_t place = 0;

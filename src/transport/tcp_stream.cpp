@@ -169,26 +169,27 @@ Status Stream::receive(FrameSink& sink, bool* moved) {
       stage_end_ -= stage_begin_;
       stage_begin_ = 0;
     }
-    iovec parts[2];
-    std::size_t count = 0, total = 0, body = 0;
-    if (body_left_ > 0) {
+    std::size_t total = 0, body = 0;
+    ssize_t n = 0;
+    if (body_left_ == 0) {
+      // What who waits does most. recv costs a third less than recvmsg.
+      total = stage_.size() - stage_end_;
+      n = ::recv(fd(), &stage_[stage_end_], total, MSG_DONTWAIT);
+    } else {
+      iovec parts[2];
       body = body_.to != nullptr ? body_left_ : std::min(body_left_, sizeof trash);
-      parts[count++] = {body_.to != nullptr ? body_.to : trash, body};
-      total += body;
+      parts[0] = {body_.to != nullptr ? body_.to : trash, body};
+      parts[1] = {&stage_[stage_end_], kLookAhead};
+      msghdr message{};
+      message.msg_iov = parts;
+      message.msg_iovlen = body == body_left_ ? 2 : 1;
+      total = body + (body == body_left_ ? kLookAhead : 0);
+      n = ::recvmsg(fd(), &message, MSG_DONTWAIT);
     }
-    if (body == body_left_) {
-      const std::size_t room = body_left_ > 0 ? kLookAhead : stage_.size() - stage_end_;
-      parts[count++] = {&stage_[stage_end_], room};
-      total += room;
-    }
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = count;
-    const ssize_t n = ::recvmsg(fd(), &message, MSG_DONTWAIT);
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
-      return system_error(Code::kPeerLost, errno, "recvmsg at {}", name());
+      return system_error(Code::kPeerLost, errno, "receiving at {}", name());
     }
     if (n == 0) {
       ended_ = true;

@@ -58,6 +58,10 @@ class Stream {
   std::uint32_t frames_sent() const noexcept { return frames_pushed_; }
   std::uint32_t frames_received() const noexcept { return frames_received_; }
   std::size_t answer_bytes() const noexcept { return answer_bytes_; }
+  /// A signal has come that refers to frames of other streams which have not.
+  bool held() const noexcept { return held_; }
+  /// A part of a frame has come.
+  bool under_way() const noexcept { return body_left_ > 0 || staged() > 0; }
   /// The other side has ended this stream in good order.
   bool ended() const noexcept { return ended_; }
 

@@ -112,6 +112,9 @@ class Endpoint {
   /// False: at the moment something moves in calls of progress() only, so sleeps must be short.
   virtual bool moves_alone() const noexcept { return true; }
 
+  /// On which CPU the peer was when it last sent something, if it is on this host and that is known; else -1.
+  virtual int peer_cpu() const noexcept { return -1; }
+
   /// When this returns no source of this owner's puts is read any more, because they may go away: its call has failed.
   /// What had not left is taken back, and the owner's later signals with it; what the peer gets in its place is
   /// undefined, within the places that were named.
