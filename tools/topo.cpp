@@ -3,13 +3,18 @@
 //
 // Exit status: 0, or 1 with one line on stderr if a file can't be read.
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "base/status.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
+#include "topo/machine_file.hpp"
+#include "topo/nccl_reader.hpp"
 
 int topo_main(int argc, char** argv);
 
@@ -82,15 +87,35 @@ std::string conclusions_json(const Graph& graph) {
       host.usable_cpus, host.tile_bytes, host.l2_bytes, host.l3_bytes, host.line_seconds, host.one_l3, links);
 }
 
+int save_machine(const Graph& graph, const std::string& path) {
+  const std::string xml = hocket::topo::to_nccl_xml(graph);
+  if (path == "-") {
+    hocket::print(stdout, "{}", xml);
+    return 0;
+  }
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  const bool written = file && std::fwrite(xml.data(), 1, xml.size(), file) == xml.size();
+  if ((file && std::fclose(file) != 0) || !written) {
+    hocket::print(stderr, "hocket topo: {} can't be written: {}\n", path, std::strerror(errno));
+    return 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int topo_main(int argc, char** argv) {
   CLI::App app("Shows this machine, or one from a file, as hocket sees it.", "hocket topo");
   bool json = false;
   std::string from;
+  std::string save;
   app.add_flag("--json", json, "print JSON: {\"graph\": ..., \"derived\": ...}");
   app.add_option("--from", from,
-                 "an hwloc XML file (lstopo FILE.xml), or synthetic:\"package:2 numa:1 l3:2 core:4 pu:1\"");
+                 "a file that tells of a machine: hwloc XML (lstopo FILE.xml), NCCL or RCCL topology XML, the text of "
+                 "nvidia-smi topo -m, rocm-smi --showtopo, ibv_devinfo or show_gids; or synthetic:\"package:2 numa:1 "
+                 "l3:2 core:4 pu:1\"");
+  app.add_option("--save", save,
+                 "write the machine as NCCL topology XML into this file ('-': stdout) and print no more");
   CLI11_PARSE(app, argc, argv);
 
   Graph graph;
@@ -102,13 +127,14 @@ int topo_main(int argc, char** argv) {
   } else {
     hocket::Result<Graph> loaded = from.starts_with(kSynthetic)
                                        ? hocket::topo::graph_from_synthetic(from.substr(kSynthetic.size()))
-                                       : hocket::topo::graph_from_hwloc_xml(from);
+                                       : hocket::topo::graph_from_file(from);
     if (!loaded.ok()) {
       hocket::print(stderr, "hocket topo: {}\n", loaded.status().text());
       return 1;
     }
     graph = std::move(*loaded);
   }
+  if (!save.empty()) return save_machine(graph, save);
   if (json) {
     hocket::print(stdout, "{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
   } else {

@@ -24,6 +24,7 @@ std::string_view to_string(NodeKind kind) {
     case NodeKind::kGpu: return "gpu";
     case NodeKind::kNic: return "nic";
     case NodeKind::kNvSwitch: return "nvswitch";
+    case NodeKind::kPciDevice: return "pci device";
   }
   return "?";
 }

@@ -30,15 +30,16 @@ enum class NodeKind : std::uint8_t {
   kGpu = 7,
   kNic = 8,  ///< `rate` is the port's; the sum of its ports if it has several
   kNvSwitch = 9,
+  kPciDevice = 10,  ///< something on PCI of which a file tells no more: a GPU or a NIC, most likely
 };
-inline constexpr int kNodeKinds = 10;
+inline constexpr int kNodeKinds = 11;
 
 enum class EdgeKind : std::uint8_t {
   kMemory = 0,   ///< a NUMA domain and what it serves
   kPcie = 1,     ///< device, switch or host bridge to the one above
   kNvlink = 2,   ///< also xGMI; `links` says how many there are in parallel
   kC2c = 3,      ///< coherent link between CPU and GPU
-  kSocket = 4,   ///< package to package
+  kSocket = 4,   ///< package to package, or NUMA domain to NUMA domain where packages are unknown
   kNetwork = 5,  ///< NIC to NIC or to a network's switch
 };
 inline constexpr int kEdgeKinds = 6;

@@ -15,7 +15,7 @@ namespace hocket::topo {
 namespace {
 
 constexpr std::string_view kMagic = "hkgr";
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 
 class Writer {
  public:

@@ -146,6 +146,7 @@ std::string node_text(const Graph& graph, int at, int same) {
     case NodeKind::kGpu: return device_text(graph, at, "GPU");
     case NodeKind::kNic: return device_text(graph, at, "NIC");
     case NodeKind::kNvSwitch: return device_text(graph, at, "NVSwitch");
+    case NodeKind::kPciDevice: return device_text(graph, at, "PCI device");
   }
   return "?";
 }

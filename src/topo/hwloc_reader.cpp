@@ -24,6 +24,7 @@
 #include <optional>
 
 #include "base/status.hpp"
+#include "topo/link_speed.hpp"
 
 namespace hocket::topo {
 
@@ -592,28 +593,6 @@ Graph flat_machine(const CpuBudget& cpus) {
 }
 
 }  // namespace
-
-Rate pcie_rate(std::string_view speed, std::string_view width) {
-  // Payload bytes a second of one lane and direction, after line coding.
-  static constexpr std::array<std::pair<double, double>, 6> kLane = {{{2.5, 250e6},
-                                                                      {5, 500e6},
-                                                                      {8, 8e9 * 128 / 130 / 8},
-                                                                      {16, 16e9 * 128 / 130 / 8},
-                                                                      {32, 32e9 * 128 / 130 / 8},
-                                                                      {64, 64e9 * 242 / 256 / 8}}};
-  double transfers = 0;
-  int lanes = 0;
-  const auto parsed = std::from_chars(speed.data(), speed.data() + speed.size(), transfers);
-  const auto [end, bad] = std::from_chars(width.data(), width.data() + width.size(), lanes);
-  if (parsed.ec != std::errc() || bad != std::errc() || end != width.data() + width.size()) return {};
-  const std::string_view unit(parsed.ptr, static_cast<std::size_t>(speed.data() + speed.size() - parsed.ptr));
-  if (!unit.starts_with(" GT/s")) return {};
-  if (lanes < 1 || lanes > 32 || (lanes & (lanes - 1) && lanes != 12)) return {};
-  for (const auto& [rate, bytes] : kLane) {
-    if (transfers == rate) return reported(bytes * lanes);
-  }
-  return {};
-}
 
 std::string read_host_id(const std::string& override_id, const std::string& root, std::vector<std::string>* notes) {
   if (!override_id.empty()) return override_id;

@@ -36,8 +36,4 @@ Result<Graph> graph_from_synthetic(const std::string& description);
 /// What names the running kernel: `override_id` if not empty, else the boot id under `root`; "" and a note if neither.
 std::string read_host_id(const std::string& override_id, const std::string& root, std::vector<std::string>* notes);
 
-/// PCIe bytes a second each way for a signalling rate ("16.0 GT/s PCIe", as sysfs writes it) and a number of lanes
-/// ("16"). Unknown for values that no PCIe link can have.
-Rate pcie_rate(std::string_view speed, std::string_view width);
-
 }  // namespace hocket::topo

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "topo/hwloc_reader.hpp"
+#include "topo/link_speed.hpp"
 #include "unit/topo_files.hpp"
 
 namespace hocket::topo {

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// topo/smi_reader.cpp: see smi_reader.hpp.
+#include "topo/smi_reader.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/status.hpp"
+#include "topo/link_speed.hpp"
+#include "topo/smi_matrix.hpp"
+
+namespace hocket::topo {
+
+namespace {
+
+// Sets of devices that are joined pair by pair.
+class Groups {
+ public:
+  explicit Groups(std::size_t n) : up_(n) { std::iota(up_.begin(), up_.end(), std::size_t{0}); }
+  std::size_t of(std::size_t i) {
+    while (up_[i] != i) i = up_[i] = up_[up_[i]];
+    return i;
+  }
+  void join(std::size_t a, std::size_t b) { up_[std::max(of(a), of(b))] = std::min(of(a), of(b)); }
+
+ private:
+  std::vector<std::size_t> up_;
+};
+
+using Members = std::vector<std::size_t>;
+
+class Builder {
+ public:
+  Builder(const SmiMatrix& matrix, const std::string& name)
+      : matrix_(matrix), name_(name), n_(matrix.devices.size()), domain_(n_, kNowhere) {}
+
+  Result<Graph> build() {
+    graph_.notes = matrix_.notes;
+    graph_.source = "matrix " + name_;
+    host_ = graph_.add(NodeKind::kHost, -1);
+    node_.assign(n_, -1);
+    place_gpus();
+    place_others();
+    for (std::size_t domain = 0; domain < domains_.size(); ++domain) add_domain(domain);
+    add_loose();
+    add_links();
+    join_domains();
+    if (matrix_.nvlink_hidden) {
+      at(host_).set("nvlink", "hidden");
+      graph_.notes.push_back(name_ +
+                             ": the matrix shows no NVLinks (topo -mp), which does not mean that there are none");
+    }
+    at(host_).cpus = graph_.cpus.allowed;
+    graph_.cpus.online = graph_.cpus.allowed;
+    graph_.normalise();
+    HOCKET_TRY(graph_.check());
+    return std::move(graph_);
+  }
+
+ private:
+  static constexpr int kNowhere = -1;
+
+  struct Domain {
+    std::string numa;  // the column's text; "" if it is a guess
+    std::string cpus;
+  };
+
+  Node& at(int node) { return graph_.nodes[static_cast<std::size_t>(node)]; }
+  Nearness near(std::size_t a, std::size_t b) const { return matrix_.cells[a][b].near; }
+  bool within(std::size_t a, std::size_t b, Nearness most) const {
+    return near(a, b) != Nearness::kUnknown && near(a, b) <= most;
+  }
+  static bool is_one_number(const std::string& text) {
+    return !text.empty() && text.find_first_of(",-") == std::string::npos;
+  }
+
+  // ---- NUMA domains
+
+  // A GPU's domain is what its NUMA column says, if that is one number. Else GPUs with equal columns are together
+  // unless the matrix has them apart; with no column at all the CPU list stands for it.
+  void place_gpus() {
+    Groups groups(n_);
+    for (std::size_t a = 0; a < n_; ++a) {
+      for (std::size_t b = a + 1; b < n_; ++b) {
+        const SmiDevice& left = matrix_.devices[a];
+        const SmiDevice& right = matrix_.devices[b];
+        if (!left.gpu || !right.gpu) continue;
+        const bool told = !left.numa.empty() && !right.numa.empty();
+        const bool same = told ? left.numa == right.numa : left.cpus == right.cpus;
+        const bool sure = told && is_one_number(left.numa) && is_one_number(right.numa);
+        if (same && (sure || near(a, b) != Nearness::kSys)) groups.join(a, b);
+        if (!same && !told && within(a, b, Nearness::kNode)) groups.join(a, b);
+        if (sure && same && near(a, b) == Nearness::kSys) ++sys_inside_;
+        if (sure && !same && within(a, b, Nearness::kNode)) ++node_across_;
+      }
+    }
+    // Columns that are no single number may still split: what is far from all others is a domain of its own.
+    std::map<std::size_t, int> number;
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (!matrix_.devices[i].gpu) continue;
+      const auto [known, added] = number.try_emplace(groups.of(i), static_cast<int>(domains_.size()));
+      if (added) domains_.push_back({matrix_.devices[i].numa, matrix_.devices[i].cpus});
+      domain_[i] = known->second;
+    }
+    if (sys_inside_ > 0)
+      graph_.notes.push_back(
+          format("{}: {} pairs of GPUs are SYS within one NUMA domain; the domain is believed", name_, sys_inside_));
+    if (node_across_ > 0)
+      graph_.notes.push_back(
+          format("{}: {} pairs of GPUs are nearer than SYS across NUMA domains; the domains are believed", name_,
+                 node_across_));
+  }
+
+  // NICs have no NUMA column: they are where the nearest GPU is, or the nearest NIC that has a place.
+  void place_others() {
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < n_; ++i) {
+        if (matrix_.devices[i].gpu || domain_[i] != kNowhere) continue;
+        Nearness best = Nearness::kSys;
+        std::set<int> places;
+        for (std::size_t j = 0; j < n_; ++j) {
+          if (i == j || domain_[j] == kNowhere || near(i, j) == Nearness::kUnknown || near(i, j) > best) continue;
+          if (near(i, j) == Nearness::kSys) continue;
+          if (near(i, j) < best) places.clear();
+          best = near(i, j);
+          places.insert(domain_[j]);
+        }
+        if (places.size() == 1 || (!places.empty() && best <= Nearness::kPhb)) domain_[i] = *places.begin();
+      }
+    }
+  }
+
+  // ---- The tree of one domain
+
+  void add_domain(std::size_t domain) {
+    Members members;
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (domain_[i] == static_cast<int>(domain)) members.push_back(i);
+    }
+    const int numa = graph_.add(NodeKind::kNuma, host_);
+    numas_.push_back(numa);
+    const std::string& text = domains_[domain].numa;
+    const std::string first = text.substr(0, text.find_first_of(",-"));
+    const bool shared = std::count_if(domains_.begin(), domains_.end(),
+                                      [&text](const Domain& other) { return other.numa == text; }) > 1;
+    if (!first.empty() && first.size() < 6 && !shared) at(numa).os_index = std::stoi(first);
+    if (!text.empty() && !is_one_number(text)) at(numa).set("numa_affinity", text);
+    const Result<CpuSet> cpus = CpuSet::parse_list(domains_[domain].cpus);
+    if (cpus.ok() && !shared && !cpus->intersects(graph_.cpus.allowed)) at(numa).cpus = *cpus;
+    if (cpus.ok()) graph_.cpus.allowed = graph_.cpus.allowed | *cpus;
+    for (const Members& bridge : split(members, Nearness::kPhb)) add_bridge(bridge, numa);
+  }
+
+  // What is near nobody: below the host, so that every way to it is SYS.
+  void add_loose() {
+    Members members;
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (domain_[i] == kNowhere) members.push_back(i);
+    }
+    for (const Members& bridge : split(members, Nearness::kPhb)) add_bridge(bridge, host_);
+  }
+
+  // The members in sets within which some chain of pairs is at most `most` apart.
+  std::vector<Members> split(const Members& members, Nearness most) {
+    Groups groups(n_);
+    for (const std::size_t a : members) {
+      for (const std::size_t b : members) {
+        if (a < b && within(a, b, most)) groups.join(a, b);
+      }
+    }
+    std::map<std::size_t, Members> sets;
+    for (const std::size_t i : members) sets[groups.of(i)].push_back(i);
+    std::vector<Members> out;
+    for (auto& [first, set] : sets) out.push_back(std::move(set));
+    return out;
+  }
+
+  void add_bridge(const Members& members, int parent) {
+    const int bridge = graph_.add(NodeKind::kHostBridge, parent);
+    for (const Members& set : split(members, Nearness::kPxb)) {
+      const std::vector<Members> leaves = split(set, Nearness::kPix);
+      const int above = leaves.size() > 1 ? add_switch(bridge) : bridge;
+      for (const Members& leaf : leaves) {
+        // Alone on an upper switch a device would be PIX to what hangs there, and the matrix says PXB.
+        const int under = leaf.size() > 1 || leaves.size() > 1 ? add_switch(above) : above;
+        for (const std::size_t i : leaf) add_device(i, under);
+      }
+    }
+  }
+
+  int add_switch(int parent) {
+    const int node = graph_.add(NodeKind::kPciSwitch, parent);
+    graph_.edges.push_back({EdgeKind::kPcie, parent, node, 1, {}, 0});
+    at(node).os_index = switches_++;  // keeps the order of the matrix
+    return node;
+  }
+
+  void add_device(std::size_t i, int parent) {
+    const SmiDevice& device = matrix_.devices[i];
+    const int node = graph_.add(device.gpu ? NodeKind::kGpu : NodeKind::kNic, parent);
+    node_[i] = node;
+    if (device.gpu) {
+      const std::string digits = device.column.starts_with("GPU") ? device.column.substr(3) : std::string();
+      at(node).os_index = digits.empty() || digits.size() > 5 ? static_cast<int>(i) : std::stoi(digits);
+      at(node).set("dev", format("{}", at(node).os_index));
+      if (!device.gpu_numa.empty()) at(node).set("gpu_numa", device.gpu_numa);
+    } else {
+      at(node).os_index = static_cast<int>(i);
+      at(node).set(device.name.starts_with("eth") || device.name.starts_with("en") ? "netdev" : "rdma", device.name);
+    }
+    graph_.edges.push_back({EdgeKind::kPcie, parent, node, 1, {}, 0});
+  }
+
+  void join_domains() {
+    for (std::size_t a = 0; a < numas_.size(); ++a) {
+      for (std::size_t b = a + 1; b < numas_.size(); ++b)
+        graph_.edges.push_back({EdgeKind::kSocket, numas_[a], numas_[b], 1, {}, 0});
+    }
+  }
+
+  // ---- NVLink, xGMI
+
+  void add_links() {
+    Groups groups(n_);
+    for (std::size_t a = 0; a < n_; ++a) {
+      for (std::size_t b = a + 1; b < n_; ++b) {
+        if (matrix_.cells[a][b].links > 0) groups.join(a, b);
+      }
+    }
+    std::map<std::size_t, Members> islands;
+    for (std::size_t i = 0; i < n_; ++i) {
+      if (matrix_.devices[i].gpu) islands[groups.of(i)].push_back(i);
+    }
+    for (const auto& [first, island] : islands) {
+      if (island.size() < 2) continue;
+      const int links = matrix_.cells[island[0]][island[1]].links;
+      const double rate = link_rate(island);
+      if (is_switched(island)) {
+        const int node = graph_.add(NodeKind::kNvSwitch, host_);
+        at(node).set("hidden", "1");
+        for (const std::size_t i : island) add_link(node_[i], node, links, rate);
+        continue;
+      }
+      for (const std::size_t a : island) {
+        for (const std::size_t b : island) {
+          if (a < b && matrix_.cells[a][b].links > 0) add_link(node_[a], node_[b], matrix_.cells[a][b].links, rate);
+        }
+      }
+    }
+  }
+
+  // Equal numbers between all pairs mean a switch if they are all links that such a GPU has, or if a GPU would need
+  // more links than any has to reach its peers one by one.
+  bool is_switched(const Members& island) const {
+    if (island.size() < 3 || matrix_.xgmi) return false;
+    const int links = matrix_.cells[island[0]][island[1]].links;
+    for (const std::size_t a : island) {
+      for (const std::size_t b : island) {
+        if (a != b && matrix_.cells[a][b].links != links) return false;
+      }
+    }
+    constexpr int kMostLinks = 18;
+    return links == 8 || links == 12 || links >= kMostLinks || links * static_cast<int>(island.size() - 1) > kMostLinks;
+  }
+
+  // A matrix does not tell the generation; a bridge of 4 links between two GPUs is of the slower kind.
+  double link_rate(const Members& island) const {
+    if (matrix_.xgmi) return xgmi_bytes_per_second("");
+    const int links = matrix_.cells[island[0]][island[1]].links;
+    if (island.size() == 2 && links == 4) return nvlink_bytes_per_second(86);
+    return nvlink_bytes_per_second(links >= 18 ? 90 : 0);
+  }
+
+  void add_link(int a, int b, int links, double rate) {
+    if (matrix_.xgmi) {
+      at(a).set("link", "xgmi");
+      if (at(b).kind == NodeKind::kGpu) at(b).set("link", "xgmi");
+    }
+    graph_.edges.push_back({EdgeKind::kNvlink, a, b, links, {rate * links, Origin::kNominal}, 0});
+  }
+
+  const SmiMatrix& matrix_;
+  const std::string& name_;
+  std::size_t n_;
+  std::vector<int> domain_;  // [devices]
+  std::vector<int> node_;    // [devices]
+  std::vector<Domain> domains_;
+  std::vector<int> numas_;
+  Graph graph_;
+  int host_ = 0;
+  int switches_ = 0;
+  int sys_inside_ = 0;
+  int node_across_ = 0;
+};
+
+}  // namespace
+
+bool looks_like_smi(std::string_view text) {
+  const std::string clean = clean_paste(text.substr(0, 64 << 10));
+  return clean.find("GPU0") != std::string::npos || clean.find("two GPUs") != std::string::npos ||
+         clean.find("LINK TYPE TABLE") != std::string::npos;
+}
+
+Result<Graph> graph_from_smi_text(std::string_view text, const std::string& name) {
+  HOCKET_ASSIGN(const SmiMatrix matrix, parse_smi(text, name));
+  return Builder(matrix, name).build();
+}
+
+}  // namespace hocket::topo
