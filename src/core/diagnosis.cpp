@@ -125,6 +125,8 @@ std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& 
   for (;;) {
     const auto blame = [&](const std::string& why, bool gone = false) {
       if (ranks != nullptr && gone) ranks->push_back(at);
+      // One that failed a moment ago has told us before it left its call, and then it is not to blame.
+      if (!gone && channels->connected(at)) learn_from(at);
       return text + format("{} {}", name_of(at), why);
     };
     if (seen[static_cast<std::size_t>(at)]) return blame("and others wait for each other in a circle");

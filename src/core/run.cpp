@@ -288,6 +288,7 @@ bool Watch::tick(const WaitingOn& waiting) {
   if (timeout > 0 && now - since_ns_ >= timeout) {
     std::vector<Rank> ranks;
     const std::string who = state_.suspects(*call_, waiting, &ranks);
+    if (state_.check_ended()) return false;
     state_.fail(Code::kTimeout,
                 format("rank {} waited {:.1f} s (HOCKET_TIMEOUT) in {}: {}", state_.rank,
                        static_cast<double>(timeout) / 1e9, to_text(state_.describe(*call_)), who),
@@ -295,9 +296,10 @@ bool Watch::tick(const WaitingOn& waiting) {
     return false;
   }
   if (now >= warn_ns_) {
+    const std::string who = state_.suspects(*call_, waiting);
+    if (state_.check_ended()) return false;
     HOCKET_LOG(LogLevel::kWarn, "rank {} has waited {:.1f} s in {}: {}", state_.rank,
-               static_cast<double>(now - since_ns_) / 1e9, to_text(state_.describe(*call_)),
-               state_.suspects(*call_, waiting));
+               static_cast<double>(now - since_ns_) / 1e9, to_text(state_.describe(*call_)), who);
     warn_step_ns_ *= 2;
     warn_ns_ = now + warn_step_ns_;
   }
