@@ -69,6 +69,12 @@ struct Settings {
   /// timing. Algorithms that reduce in another order are ruled out; up to 128 ranks. Default: 0.
   bool reproducible = false;
 
+  /// HOCKET_TUNING, file: a table by `hocket tune`, measured on this kind of machine, that says which algorithm,
+  /// protocol and tile a call uses where algo, proto and tile_bytes leave it open. Names may differ between ranks, the
+  /// tables' rows must not: that is checked as above. Read when a communicator is made; communicators that are made of
+  /// it have its table. Default: empty, the table that is built in.
+  std::string tuning;
+
   /// HOCKET_SPIN, microseconds or "auto": how long a waiting thread spins before it sleeps; up to 1000000. Default:
   /// auto, which depends on whether the host has a core for each of its ranks.
   std::optional<std::chrono::microseconds> spin;

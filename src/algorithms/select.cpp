@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// select.cpp: the tables and the cost model behind choose(). Next stop: algorithms/ring.cpp and its sisters.
+// select.cpp: the rules and the cost model behind choose(); what was measured is in tuning.cpp's table. Next stop:
+// algorithms/ring.cpp and its sisters.
 #include "algorithms/select.hpp"
 
 #include <algorithm>
@@ -17,30 +18,7 @@ namespace {
 constexpr std::uint64_t kFirstLineTile = 1024, kMaxPacketTile = 48 + 64 * 56;
 constexpr std::uint64_t kTileBytes = 64 << 10;
 
-constexpr std::uint64_t kAnyBytes = ~std::uint64_t{0};
 constexpr int kAnySize = 1 << 30;
-
-/// Up to `max_bytes` and `max_size` ranks, `algorithm` is first choice. Rows of a collective are tried in order.
-struct Row {
-  Collective collective;
-  int max_size;
-  std::uint64_t max_bytes;
-  std::string_view algorithm;
-};
-
-// Ranks of one host that store into each other's memory. Measured by `hocket perf --compare` on a 2-core virtual
-// machine; what is not measured there follows the same reasons: one exchange for small, each byte once for large.
-constexpr Row kDirectRows[] = {
-    {Collective::kAllReduce, 2, kAnyBytes, "one_shot"},     {Collective::kAllReduce, 4, 16 << 10, "one_shot"},
-    {Collective::kAllReduce, 16, 4 << 10, "one_shot"},      {Collective::kAllReduce, 64, 1 << 10, "one_shot"},
-    {Collective::kAllReduce, 64, kAnyBytes, "two_shot"},    {Collective::kAllGather, 64, kAnyBytes, "direct"},
-    {Collective::kReduceScatter, 64, kAnyBytes, "direct"},  {Collective::kAllToAll, kAnySize, kAnyBytes, "direct"},
-    {Collective::kBroadcast, 8, kAnyBytes, "direct"},       {Collective::kBroadcast, kAnySize, 64 << 10, "tree"},
-    {Collective::kBroadcast, kAnySize, kAnyBytes, "chain"}, {Collective::kReduce, 16, kAnyBytes, "one_shot"},
-    {Collective::kReduce, kAnySize, kAnyBytes, "tree"},     {Collective::kAllGatherV, 64, kAnyBytes, "direct"},
-    {Collective::kReduceScatterV, 64, kAnyBytes, "direct"}, {Collective::kGather, 64, kAnyBytes, "direct"},
-    {Collective::kScatter, 64, kAnyBytes, "direct"},
-};
 
 /// What the uneven forms are chosen for, in bytes of a chunk: nobody knows all counts.
 constexpr std::uint64_t kNominalBytes = kTileBytes;
@@ -90,20 +68,29 @@ double cost(const Algorithm& algorithm, const World& world, double bytes) {
   return hop;
 }
 
+/// What the world's table says of such a call; null: nothing.
+const TuningRow* measured(Collective collective, std::uint64_t bytes, bool symmetric, const World& world) {
+  const Tuning& table = world.tuning ? *world.tuning : default_tuning();
+  const bool puts = !world.direct || world.hosts > 1;
+  if (symmetric && !puts)
+    if (const TuningRow* row = table.find(collective, Where::kSymmetric, world.size, bytes)) return row;
+  return table.find(collective,
+                    puts            ? Where::kPuts
+                    : world.crowded ? Where::kCrowded
+                                    : Where::kDirect,
+                    world.size, bytes);
+}
+
 std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric,
-                                            const World& world) {
+                                            const World& world, const TuningRow* row) {
   std::vector<const Algorithm*> list;
   for (const Algorithm& algorithm : algorithms())
     if (algorithm.collective == collective) list.push_back(&algorithm);
   const auto rank_of = [&](const Algorithm& a) -> double {
+    // What was measured with such buffers; what takes none of their advantage was measured with others.
+    if (row != nullptr && row->algorithm == &a && (row->where == Where::kSymmetric || !symmetric)) return -3;
     if (symmetric && a.zero_copy) return -2;
-    if (world.direct && world.hosts == 1) {
-      for (const Row& row : kDirectRows)
-        if (row.collective == collective && world.size <= row.max_size && bytes <= row.max_bytes) {
-          if (a.name == row.algorithm) return -1;
-          break;
-        }
-    }
+    if (row != nullptr && row->algorithm == &a) return -1;
     if (collective == Collective::kAllToAllV)
       return a.name == (world.size <= kMostAtOnce ? "direct" : "pairwise") ? -1 : 0;
     return cost(a, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
@@ -137,12 +124,13 @@ std::string why_not(const Algorithm& a, bool symmetric, const World& world, cons
   return {};
 }
 
-Protocol protocol_for(const Algorithm& a, std::uint64_t tile, const World& world, bool* none) {
+Protocol protocol_for(const Algorithm& a, std::uint64_t tile, const World& world, const TuningRow* row, bool* none) {
   const bool mailbox_only = !a.boards && !a.zero_copy;
   const int pieces = pieces_of(a, world.size);
   tile *= static_cast<std::uint64_t>(pieces);
   // What travels under one signal; the limits are where one protocol overtakes the next on the host.
-  const Protocol order[] = {tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk, Protocol::kBulk,
+  const Protocol by_rule = tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk;
+  const Protocol order[] = {row != nullptr && !row->any_protocol ? row->protocol : by_rule, by_rule, Protocol::kBulk,
                             Protocol::kFirstLine, Protocol::kPacket};
   for (const Protocol protocol : order) {
     if (!world.protocols.allows(a.collective, to_string(protocol))) continue;
@@ -201,7 +189,8 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
   if (knows_no_counts(collective)) bytes = kNominalBytes;
   Choice choice;
   std::string reasons;
-  for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world)) {
+  const TuningRow* row = measured(collective, bytes, symmetric, world);
+  for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world, row)) {
     std::string reason = why_not(*algorithm, symmetric, world, needs);
     if (reason.empty()) {
       choice.algorithm = algorithm;
@@ -223,6 +212,8 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
   // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below
   // that a transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
   const Algorithm& a = *choice.algorithm;
+  if (row != nullptr && row->algorithm != &a) row = nullptr;  // ruled out: its protocol and tile are not this one's
+  choice.measured = row != nullptr;
   const bool halving = a.name == "halving_doubling";
   const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board" || halving;
   const auto ranks = static_cast<std::uint64_t>(world.size);
@@ -232,7 +223,9 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
   const std::uint64_t chunk = (bytes + chunks - 1) / chunks;
   const auto pieces = static_cast<std::uint64_t>(pieces_of(a, world.size));
   const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
-  std::uint64_t tile = world.tile_bytes != 0 ? world.tile_bytes : kTileBytes;
+  std::uint64_t tile = world.tile_bytes != 0                    ? world.tile_bytes
+                       : row != nullptr && row->tile_bytes != 0 ? row->tile_bytes
+                                                                : kTileBytes;
   tile = std::min(tile, most);
   choice.tile_bytes = std::max<std::uint64_t>(tile / 16 * 16, 16);
   choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
@@ -249,7 +242,7 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool
     choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
   }
   bool none = false;
-  choice.protocol = protocol_for(a, std::min(chunk, choice.tile_bytes), world, &none);
+  choice.protocol = protocol_for(a, std::min(chunk, choice.tile_bytes), world, row, &none);
   if (none)
     return error(Code::kUnsupported, "HOCKET_PROTO={} leaves no protocol for {} by {} with {} bytes a transfer",
                  world.protocols.text(), to_string(collective), a.name, std::min(chunk, choice.tile_bytes));

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // select.hpp: which algorithm, protocol and tile a call uses. Pure: equal inputs give equal choices on all ranks and in
-// all runs. A table measured on this class of machine decides where it has a row, a cost model elsewhere; the settings'
-// lists rule out.
-// Next stop: algorithms/ring.cpp and its sisters build the plan.
+// all runs. A measured table (tuning.hpp) decides where it has a row, a cost model elsewhere; the settings' lists rule
+// out. Next stop: algorithms/ring.cpp and its sisters build the plan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "algorithms/protocol.hpp"
 #include "algorithms/registry.hpp"
+#include "algorithms/tuning.hpp"
 #include "base/settings.hpp"
 
 namespace hocket {
@@ -25,6 +26,7 @@ struct World {
   std::uint64_t slots = 4;
   std::uint64_t slot_bytes = 65536;
   std::uint64_t cache_bytes = 32u << 20;  ///< last-level cache that a host's ranks share, the smallest
+  std::shared_ptr<const Tuning> tuning;   ///< null: default_tuning()
   double hop_seconds = 0;                 ///< one small message between two ranks (topo/cost.hpp, the slowest host's)
   double seconds_per_byte = 0;            ///< of a large one
   // Settings that rule out or force; equal on all ranks.
@@ -52,6 +54,7 @@ struct Choice {
   int lanes = 1;
   std::uint64_t tile_bytes = 0;  ///< of one piece of a slot
   int tiles_per_round = 1;
+  bool measured = false;       ///< by a row of the tuning table
   bool stream_output = false;  ///< the output will not be found in the cache anyway
 };
 

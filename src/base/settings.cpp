@@ -158,6 +158,9 @@ constexpr Variable kVariables[] = {
        return true;
      },
      [](const Settings& s) { return std::string(s.reproducible ? "1" : "0"); }},
+    {"HOCKET_TUNING", "tuning", false, kFile,
+     [](std::string_view text, Settings& s) { return parse_file(text, s.tuning); },
+     [](const Settings& s) { return s.tuning; }},
     {"HOCKET_SPIN", "spin", false, "auto, or microseconds from 0 to 1000000",
      [](std::string_view text, Settings& s) {
        if (same_word(text, "auto")) return s.spin.reset(), true;

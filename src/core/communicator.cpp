@@ -378,6 +378,9 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   text += format("  protocol   {}\n", to_string(choice->protocol));
   text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes,
                  choice->tile_bytes, choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
+  const Tuning& tuning = s.world.tuning ? *s.world.tuning : default_tuning();
+  text += format("  tuning     {}, digest {:016x}{}\n", tuning.name(), tuning.digest(),
+                 choice->measured ? "" : "; no row for this: by rule");
   const int roundings = a.roundings(s.size);
   text += format("  roundings  {} of each element{}\n", roundings,
                  accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");

@@ -16,6 +16,7 @@
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
 #include "core/progress.hpp"
+#include "core/tuning_file.hpp"
 #include "topo/cost.hpp"
 #include "topo/domains.hpp"
 #include "topo/hash.hpp"
@@ -141,23 +142,46 @@ class Stopwatch {
   std::int64_t since_;
 };
 
+const Tuning& tuning_of(const World& world) {
+  return world.tuning ? *world.tuning : default_tuning();
+}
+
 /// All that must agree, as text; also which transports may be used, since with other lists one rank would wait for what
-/// another rules out.
-std::string settings_text(const Settings& settings) {
-  return format("{}transport={}\n", agreed_settings_to_text(settings), settings.transport);
+/// another rules out, and the rows of the tuning tables, by which all have to choose alike.
+std::string settings_text(const Settings& settings, const World& world) {
+  return format("{}transport={}\ntuning={:016x}\n", agreed_settings_to_text(settings), settings.transport,
+                tuning_of(world).digest());
 }
 
 /// The texts differ: where.
 std::string settings_difference(std::string_view a, std::string_view b, std::size_t rank_b) {
-  const auto split = [](std::string_view text) {
-    const std::size_t at = text.rfind("transport=");
-    return at == text.npos ? std::pair(text, std::string_view())
-                           : std::pair(text.substr(0, at), text.substr(at + 10, text.size() - at - 11));
+  struct Parts {
+    std::string_view settings, transport, tuning;
   };
-  const auto [settings_a, transport_a] = split(a);
-  const auto [settings_b, transport_b] = split(b);
+  const auto split = [](std::string_view text) {
+    Parts parts;
+    const auto cut = [&text](std::string_view name) {
+      const std::size_t at = text.rfind(name);
+      if (at == text.npos) return std::string_view();
+      const std::string_view value = text.substr(at + name.size());
+      text = text.substr(0, at);
+      return value.substr(0, value.find('\n'));
+    };
+    parts.tuning = cut("tuning=");
+    parts.transport = cut("transport=");
+    parts.settings = text;
+    return parts;
+  };
+  const auto [settings_a, transport_a, tuning_a] = split(a);
+  const auto [settings_b, transport_b, tuning_b] = split(b);
   if (transport_a != transport_b)
     return format("HOCKET_TRANSPORT is '{}' on rank 0 and '{}' on rank {}", transport_a, transport_b, rank_b);
+  if (tuning_a != tuning_b)
+    return format(
+        "the tuning table (HOCKET_TUNING, or the one built in) has digest {} on rank 0 and {} on rank {}: give all "
+        "ranks "
+        "the same file",
+        tuning_a, tuning_b, rank_b);
   const auto parsed_a = agreed_settings_from_text(settings_a), parsed_b = agreed_settings_from_text(settings_b);
   return parsed_a.ok() && parsed_b.ok()
              ? describe_difference(*parsed_a, *parsed_b, "on rank 0", format("on rank {}", rank_b))
@@ -316,6 +340,13 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       state->world.protocols = *p;
     }
   }
+  if (status.ok() && args.parent) {
+    state->world.tuning = args.parent->world.tuning;
+  } else if (status.ok() && !args.settings.tuning.empty()) {
+    auto table = load_tuning(args.settings.tuning);
+    status = table.status();
+    if (table.ok()) state->world.tuning = std::move(*table);
+  }
   if (status.ok()) {
     auto observer = engine.observation().observe(args.settings, args.rank, args.size);
     status = observer.status();
@@ -340,8 +371,8 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   mine.address = engine.address();
   mine.block_page = static_cast<std::uint32_t>(state->block_offset / 4096);
   Words my_words;
-  put_text(my_words.settings, settings_text(args.settings));
-  mine.settings_digest = topo::hash_bytes(settings_text(args.settings));
+  put_text(my_words.settings, settings_text(args.settings, state->world));
+  mine.settings_digest = topo::hash_bytes(settings_text(args.settings, state->world));
   if (!status.ok()) {
     mine.code = static_cast<std::uint32_t>(status.code());
     put_text(my_words.text, status.text());
@@ -538,10 +569,10 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     if (auto alive = weak.lock()) alive->on_loss(token, why);
   });
   watch.lap("channels");
-  HOCKET_LOG(LogLevel::kInfo, "rank {} of {} is in communicator {:x}: {} host{}, {}{}", state->rank, state->size,
-             state->id, world.hosts, world.hosts == 1 ? "" : "s",
+  HOCKET_LOG(LogLevel::kInfo, "rank {} of {} is in communicator {:x}: {} host{}, {}{}, tuning {} ({:016x})",
+             state->rank, state->size, state->id, world.hosts, world.hosts == 1 ? "" : "s",
              world.direct ? "all memory reachable" : "some peers reached by puts only",
-             world.crowded ? ", more ranks than cores" : "");
+             world.crowded ? ", more ranks than cores" : "", tuning_of(world).name(), tuning_of(world).digest());
   return state;
 }
 

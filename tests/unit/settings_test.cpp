@@ -41,6 +41,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
   EXPECT_EQ(settings.lanes, 0);
   EXPECT_FALSE(settings.reproducible);
   EXPECT_EQ(settings.tile_bytes, 0u);
+  EXPECT_EQ(settings.tuning, "");
   EXPECT_FALSE(settings.spin);
   EXPECT_FALSE(settings.log);
   EXPECT_EQ(settings.flight_recorder_entries, 1024u);
@@ -69,6 +70,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
                                    "HOCKET_LOG=Debug",
                                    "HOCKET_FLIGHT_RECORDER=16",
                                    "HOCKET_REPRODUCIBLE=1",
+                                   "HOCKET_TUNING=/etc/hocket tuning",
                                    "HOCKET_FENCE=1"})
                                 .value();
   EXPECT_EQ(settings.algo, "ring,tree");
@@ -82,6 +84,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.slots, 2);
   EXPECT_EQ(settings.lanes, 3);
   EXPECT_TRUE(settings.reproducible);
+  EXPECT_EQ(settings.tuning, "/etc/hocket tuning");
   EXPECT_EQ(settings.spin, 50us);
   EXPECT_EQ(settings.host_id, "box 1");
   EXPECT_EQ(settings.interfaces, "^docker");
@@ -96,7 +99,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       describe_changes(settings),
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
-      "HOCKET_REPRODUCIBLE=1 HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 "
+      "HOCKET_REPRODUCIBLE=1 HOCKET_TUNING=/etc/hocket tuning HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 HOCKET_INTERFACE=^docker HOCKET_PORTS=4000-4010 "
       "HOCKET_TCP_STREAMS=4 HOCKET_LINK_TIMEOUT=2.5 "
       "HOCKET_LOG=debug "
       "HOCKET_FLIGHT_RECORDER=16 HOCKET_FENCE=1");
