@@ -17,6 +17,7 @@ int perf_main(int argc, char** argv, const char* version);  // bench/perf/perf.c
 int topo_main(int argc, char** argv);
 int plan_main(int argc, char** argv);
 int ps_main(int argc, char** argv);
+int tune_main(int argc, char** argv);
 
 namespace {
 
@@ -49,6 +50,9 @@ constexpr Command kCommands[] = {
 #endif
 #ifdef HOCKET_HAS_PS
     {"ps", ps_main, "show what the communicators of a running process do: hocket ps PID"},
+#endif
+#ifdef HOCKET_HAS_TUNE
+    {"tune", tune_main, "measure which algorithms are fastest here, for HOCKET_TUNING: hocket tune -o FILE"},
 #endif
     {"version", version_command, "print the version"},
     {"help", help_command, "print this; flags of a command: hocket COMMAND --help"},
