@@ -11,10 +11,14 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "tools/topo_corpus.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/machine_file.hpp"
+#include "topo/nccl_graph.hpp"
 #include "topo/nccl_reader.hpp"
+#include "topo/nics.hpp"
+#include "topo/search.hpp"
 
 int topo_main(int argc, char** argv);
 
@@ -87,8 +91,33 @@ std::string conclusions_json(const Graph& graph) {
       host.usable_cpus, host.tile_bytes, host.l2_bytes, host.l3_bytes, host.line_seconds, host.one_l3, links);
 }
 
-int save_machine(const Graph& graph, const std::string& path) {
-  const std::string xml = hocket::topo::to_nccl_xml(graph);
+// Rings, trees and NICs, where the machine has GPUs.
+std::string devices_text(const Graph& graph) {
+  const hocket::topo::Paths paths(graph);
+  if (paths.gpus().empty()) return "";
+  std::string out = "\n" + search_text(paths, search(paths));
+  const hocket::topo::NicPlan plan = plan_nics(paths);
+  for (const hocket::topo::NicOfGpu& of_gpu : plan.gpus) {
+    if (of_gpu.chosen < 0) continue;
+    std::vector<std::string> names;
+    for (const int nic : of_gpu.nearest) names.push_back(nic_name(graph, nic));
+    out += hocket::format("GPU {} nearest {} {}, uses {} at {:.3g} GB/s\n", gpu_label(graph, of_gpu.gpu),
+                          hocket::join(names, ","), to_string(of_gpu.type), nic_name(graph, of_gpu.chosen),
+                          of_gpu.bytes_per_second / 1e9);
+  }
+  for (const hocket::topo::NicUse& use : plan.nics) {
+    if (!use.aside.empty()) out += hocket::format("NIC {} set aside: {}\n", use.name, use.aside);
+  }
+  if (plan.flat) out += "every GPU is equally far from every NIC: spread by number\n";
+  return out;
+}
+
+std::string nccl_graph_of(const Graph& graph) {
+  const hocket::topo::Paths paths(graph);
+  return to_nccl_graph_xml(paths, search(paths), plan_nics(paths));
+}
+
+int save_text(const std::string& xml, const std::string& path) {
   if (path == "-") {
     hocket::print(stdout, "{}", xml);
     return 0;
@@ -109,6 +138,7 @@ int topo_main(int argc, char** argv) {
   bool json = false;
   std::string from;
   std::string save;
+  std::string graph_file;
   app.add_flag("--json", json, "print JSON: {\"graph\": ..., \"derived\": ...}");
   app.add_option("--from", from,
                  "a file that tells of a machine: hwloc XML (lstopo FILE.xml), NCCL or RCCL topology XML, the text of "
@@ -116,7 +146,16 @@ int topo_main(int argc, char** argv) {
                  "l3:2 core:4 pu:1\"");
   app.add_option("--save", save,
                  "write the machine as NCCL topology XML into this file ('-': stdout) and print no more");
+  std::string corpus;
+  std::string answers;
+  bool table = false;
+  app.add_option("--corpus", corpus, "with --table: read every file below this folder and print a row for each");
+  app.add_flag("--table", table, "see --corpus");
+  app.add_option("--answers", answers, "what is right for the files of --corpus; default: answers.txt in that folder");
+  app.add_option("--graph", graph_file,
+                 "write the rings and trees as NCCL graph XML (for NCCL_GRAPH_FILE) into this file ('-': stdout)");
   CLI11_PARSE(app, argc, argv);
+  if (!corpus.empty()) return topo_corpus(corpus, answers);
 
   Graph graph;
   constexpr std::string_view kSynthetic = "synthetic:";
@@ -134,11 +173,12 @@ int topo_main(int argc, char** argv) {
     }
     graph = std::move(*loaded);
   }
-  if (!save.empty()) return save_machine(graph, save);
+  if (!save.empty()) return save_text(to_nccl_xml(graph), save);
+  if (!graph_file.empty()) return save_text(nccl_graph_of(graph), graph_file);
   if (json) {
     hocket::print(stdout, "{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
   } else {
-    hocket::print(stdout, "{}{}", graph.to_text(), conclusions_text(graph));
+    hocket::print(stdout, "{}{}{}", graph.to_text(), conclusions_text(graph), devices_text(graph));
   }
   return 0;
 }

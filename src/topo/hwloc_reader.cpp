@@ -104,6 +104,10 @@ class Builder {
     join_packages();
     read_link_matrix("NVLinkBandwidth");
     read_link_matrix("XGMIBandwidth");
+    // Without a driver's library (or in an old file) nothing tells of NVLinks, which does not mean that there are none.
+    const bool links = std::any_of(graph_.edges.begin(), graph_.edges.end(),
+                                   [](const Edge& edge) { return edge.kind == EdgeKind::kNvlink; });
+    if (!links && graph_.count(NodeKind::kGpu) > 1) at(host).set("nvlink", "unknown");
     graph_.normalise();
     return std::move(graph_);
   }
@@ -255,6 +259,11 @@ class Builder {
     const std::string width = read_sysfs_ ? sysfs(directory + "/current_link_width") : "";
     if (speed.empty() && width.empty()) {
       const Rate rate = hwloc_rate(pci.linkspeed);
+      if (is_idle(at(node).kind, rate)) {
+        graph_.notes.push_back(format("PCIe link of {}: {:.3g} GB/s is that of an idle link, taken as unknown", bus,
+                                      rate.bytes_per_second / 1e9));
+        return {};
+      }
       if (!rate.known() && pci.linkspeed != 0)
         graph_.notes.push_back(format("PCIe link of {}: {} GB/s is no link speed, taken as unknown", bus,
                                       static_cast<double>(pci.linkspeed)));
@@ -274,6 +283,15 @@ class Builder {
       if (highest.bytes_per_second > rate.bytes_per_second) rate = highest;
     }
     return rate;
+  }
+
+  // GPUs, and the switches on their boards, clock their links down to 2.5 GT/s while they have nothing to do.
+  static bool is_idle(NodeKind kind, const Rate& rate) {
+    if (kind != NodeKind::kGpu && kind != NodeKind::kPciSwitch) return false;
+    for (const double lanes : {1, 2, 4, 8, 16}) {
+      if (std::abs(rate.bytes_per_second - lanes * 250e6) < 1e3) return true;
+    }
+    return false;
   }
 
   static DeviceClass device_class(hwloc_obj_t object, const std::vector<hwloc_obj_t>& os_devices) {
@@ -640,6 +658,21 @@ Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& s
   Result<Graph> graph = in_child([&text, &sysfs_root] { return import_xml(text, sysfs_root); });
   if (!graph.ok()) return error(graph.status().code(), "{}: {}", path, graph.status().text());
   graph->source = "hwloc xml " + path;
+  return graph;
+}
+
+Result<Graph> graph_from_sysfs_tree(const std::string& root) {
+  if (::access((root + "/sys").c_str(), R_OK) != 0)
+    return error(Code::kInvalidArgument, "{}: no folder with a machine's sys and proc", root);
+  Result<Graph> graph = in_child([&root]() -> Result<Graph> {
+    // hwloc takes a root by variable only; in the child it is nobody else's.
+    (void)::setenv("HWLOC_FSROOT", root.c_str(), 1);
+    Topology topology = new_topology();
+    if (!topology) return error(Code::kOutOfMemory, "hwloc can't start");
+    return load(std::move(topology), "sysfs", root, true);
+  });
+  if (!graph.ok()) return error(graph.status().code(), "{}: {}", root, graph.status().text());
+  graph->source = "sysfs " + root;
   return graph;
 }
 

@@ -30,6 +30,10 @@ Graph load_machine(const ReaderOptions& options = {});
 /// are found in its sysfs replace those of the file.
 Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& sysfs_root = "");
 
+/// The machine whose /proc and /sys lie below `root` (hwloc-gather-topology makes such folders). Read in a child
+/// process. kInvalidArgument if there is no sys folder in it or hwloc finds no machine.
+Result<Graph> graph_from_sysfs_tree(const std::string& root);
+
 /// A made-up machine in hwloc's own words: "package:2 numa:1 l3:2 core:4 pu:1". kInvalidArgument if hwloc rejects it.
 Result<Graph> graph_from_synthetic(const std::string& description);
 

@@ -68,6 +68,7 @@ class Builder {
       at(nic).set("gid", row->address);
       at(nic).set("gid_scope", row->ipv4 ? "ipv4" : row->local ? "local" : "global");
     }
+    find_odd_network();
     return finish();
   }
 
@@ -145,6 +146,24 @@ class Builder {
     tables_[node].push_back(std::move(gid));
     if (version + 1 != tokens.end()) at(node).set("netdev", std::string(*(version + 1)));
     at(node).set("link_layer", "Ethernet");
+  }
+
+  // Rails have addresses side by side; one card in another network than nearly all others serves something else.
+  void find_odd_network() {
+    constexpr std::size_t kPrefix = std::string_view("0000:0000:0000:0000:0000:ffff:0a00").size();
+    std::map<std::string_view, std::vector<int>> networks;  // IPv4 /16
+    std::size_t all = 0;
+    for (const int nic : graph_.of_kind(NodeKind::kNic)) {
+      if (at(nic).get("gid_scope") != "ipv4") continue;
+      networks[at(nic).get("gid").substr(0, kPrefix)].push_back(nic);
+      ++all;
+    }
+    for (const auto& [network, nics] : networks) {
+      if (nics.size() != 1 || all < 4 || networks.size() != 2) continue;
+      at(nics[0]).set("state", "other network");
+      graph_.notes.push_back(format("{}: {} ({}) is in another network than the {} others, so it is no rail", name_,
+                                    at(nics[0]).get("rdma"), at(nics[0]).get("netdev"), all - 1));
+    }
   }
 
   Result<Graph> finish() {

@@ -2,6 +2,8 @@
 // topo/machine_file.cpp: see machine_file.hpp.
 #include "topo/machine_file.hpp"
 
+#include <filesystem>
+
 #include "base/status.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/ibv_reader.hpp"
@@ -33,6 +35,8 @@ FileKind kind_of_text(std::string_view text) {
 }
 
 Result<Graph> graph_from_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return graph_from_sysfs_tree(path);
   HOCKET_ASSIGN(std::string text, read_small_file(path, 64 << 20));
   switch (kind_of_text(text)) {
     case FileKind::kHwlocXml: return graph_from_hwloc_xml(path);

@@ -76,6 +76,7 @@ class Builder {
     place_repeated_nets();
     join_numas();
     HOCKET_TRY(join_links());
+    say_what_is_not_told();
     for (const auto& [text, times] : assumed_)
       note("{}{}", text, times > 1 ? format(" ({} times)", times) : std::string());
     graph_.source = "nccl xml " + name_;
@@ -109,6 +110,18 @@ class Builder {
     for (const char* key : keys) {
       if (const pugi::xml_attribute attribute = element.attribute(key)) at(node).set(key, attribute.value());
     }
+  }
+
+  // A skeleton has PCI devices only; NCCL finds the rest on the machine itself.
+  void say_what_is_not_told() {
+    bool any = false;
+    for (const Node& node : graph_.nodes) {
+      if (node.kind == NodeKind::kGpu && !node.get("dev").empty()) return;
+      any |= node.kind == NodeKind::kGpu || node.kind == NodeKind::kPciDevice;
+    }
+    if (!any) return;
+    at(0).set("nvlink", "unknown");
+    note("{}: a skeleton without <gpu>: NVLinks and what the devices are is for the machine itself to tell", name_);
   }
 
   // ---- CPUs

@@ -43,12 +43,13 @@ class Builder {
     node_.assign(n_, -1);
     place_gpus();
     place_others();
+    compare_with_domains();
     for (std::size_t domain = 0; domain < domains_.size(); ++domain) add_domain(domain);
     add_loose();
     add_links();
     join_domains();
     if (matrix_.nvlink_hidden) {
-      at(host_).set("nvlink", "hidden");
+      at(host_).set("nvlink", "unknown");
       graph_.notes.push_back(name_ +
                              ": the matrix shows no NVLinks (topo -mp), which does not mean that there are none");
     }
@@ -92,8 +93,6 @@ class Builder {
         const bool sure = told && is_one_number(left.numa) && is_one_number(right.numa);
         if (same && (sure || near(a, b) != Nearness::kSys)) groups.join(a, b);
         if (!same && !told && within(a, b, Nearness::kNode)) groups.join(a, b);
-        if (sure && same && near(a, b) == Nearness::kSys) ++sys_inside_;
-        if (sure && !same && within(a, b, Nearness::kNode)) ++node_across_;
       }
     }
     // Columns that are no single number may still split: what is far from all others is a domain of its own.
@@ -104,13 +103,6 @@ class Builder {
       if (added) domains_.push_back({matrix_.devices[i].numa, matrix_.devices[i].cpus});
       domain_[i] = known->second;
     }
-    if (sys_inside_ > 0)
-      graph_.notes.push_back(
-          format("{}: {} pairs of GPUs are SYS within one NUMA domain; the domain is believed", name_, sys_inside_));
-    if (node_across_ > 0)
-      graph_.notes.push_back(
-          format("{}: {} pairs of GPUs are nearer than SYS across NUMA domains; the domains are believed", name_,
-                 node_across_));
   }
 
   // NICs have no NUMA column: they are where the nearest GPU is, or the nearest NIC that has a place.
@@ -132,6 +124,25 @@ class Builder {
     }
   }
 
+  // Where the matrix and the domains differ, which virtual machines and allocations of few cores bring about.
+  void compare_with_domains() {
+    int inside = 0;
+    int across = 0;
+    for (std::size_t a = 0; a < n_; ++a) {
+      for (std::size_t b = a + 1; b < n_; ++b) {
+        if (domain_[a] == kNowhere || domain_[b] == kNowhere) continue;
+        inside += domain_[a] == domain_[b] && near(a, b) == Nearness::kSys;
+        across += domain_[a] != domain_[b] && within(a, b, Nearness::kNode);
+      }
+    }
+    if (inside > 0)
+      graph_.notes.push_back(
+          format("{}: {} pairs of devices are SYS within one NUMA domain; the domain is believed", name_, inside));
+    if (across > 0)
+      graph_.notes.push_back(format(
+          "{}: {} pairs of devices are nearer than SYS across NUMA domains; the domains are believed", name_, across));
+  }
+
   // ---- The tree of one domain
 
   void add_domain(std::size_t domain) {
@@ -143,12 +154,14 @@ class Builder {
     numas_.push_back(numa);
     const std::string& text = domains_[domain].numa;
     const std::string first = text.substr(0, text.find_first_of(",-"));
-    const bool shared = std::count_if(domains_.begin(), domains_.end(),
-                                      [&text](const Domain& other) { return other.numa == text; }) > 1;
-    if (!first.empty() && first.size() < 6 && !shared) at(numa).os_index = std::stoi(first);
+    const auto alike = [this](const std::string Domain::*part, const std::string& value) {
+      return std::count_if(domains_.begin(), domains_.end(), [&](const Domain& other) { return other.*part == value; });
+    };
+    if (!first.empty() && first.size() < 6 && alike(&Domain::numa, text) == 1) at(numa).os_index = std::stoi(first);
     if (!text.empty() && !is_one_number(text)) at(numa).set("numa_affinity", text);
     const Result<CpuSet> cpus = CpuSet::parse_list(domains_[domain].cpus);
-    if (cpus.ok() && !shared && !cpus->intersects(graph_.cpus.allowed)) at(numa).cpus = *cpus;
+    if (cpus.ok() && alike(&Domain::cpus, domains_[domain].cpus) == 1 && !cpus->intersects(graph_.cpus.allowed))
+      at(numa).cpus = *cpus;
     if (cpus.ok()) graph_.cpus.allowed = graph_.cpus.allowed | *cpus;
     for (const Members& bridge : split(members, Nearness::kPhb)) add_bridge(bridge, numa);
   }
@@ -291,8 +304,6 @@ class Builder {
   Graph graph_;
   int host_ = 0;
   int switches_ = 0;
-  int sys_inside_ = 0;
-  int node_across_ = 0;
 };
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(SmiMatrix, HiddenLinksAreNotTakenForAbsent) {
   const auto at = text.find("  NV#");
   text.erase(at, text.find('\n', at) - at + 1);
   const Graph graph = read(text);
-  EXPECT_EQ(graph.nodes[0].get("nvlink"), "hidden");
+  EXPECT_EQ(graph.nodes[0].get("nvlink"), "unknown");
   EXPECT_EQ(read(kFour).nodes[0].get("nvlink"), "");
 }
 
