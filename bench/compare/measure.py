@@ -13,6 +13,8 @@ COLUMNS = ["collective", "type", "ranks", "transport", "memory", "bytes", "libra
            "line_before_ns", "line_after_ns", "hocket_us", "peer_us", "wrong"]
 # A line takes 22 to 36 ns between cores that share a cache, 100 and more between those that do not.
 FAR_NS = 80
+# A measurement that takes longer is given up: its ranks wait for each other.
+PATIENCE_S = 40
 # A setting this much slower than the best of the cell so far is not looked at again.
 GIVE_UP = 1.6
 
@@ -65,7 +67,7 @@ class Cells:
                 not self.done(collective, size, s)]
         if not todo:
             return
-        opened = hocket.ask(self.case(collective, size), 120)
+        opened = hocket.ask(self.case(collective, size), PATIENCE_S)
         real, wrong = int(opened["bytes"]), opened["wrong"]
         for setting in todo:
             if time.time() > self.deadline:
@@ -89,7 +91,7 @@ class Cells:
 
     @staticmethod
     def end(program):
-        return program.ask("end", 120)["wrong"]
+        return program.ask("end", PATIENCE_S)["wrong"]
 
     def done(self, collective, size, setting):
         rows = self.results.of(self.world, collective, size, setting.name)
@@ -105,7 +107,7 @@ class Cells:
     def setting(self, hocket, setting, collective, size, wrong, best):
         """All its pairs; the median ratio."""
         peer = self.session.program(setting)
-        wrong += peer.ask(self.case(collective, size), 120)["wrong"]
+        wrong += peer.ask(self.case(collective, size), PATIENCE_S)["wrong"]
         line = f"time {self.budget_us:.0f}"
         ratios = []
         before = self.probe()
@@ -115,7 +117,7 @@ class Cells:
                 break
             pair = len(rows)
             order = (hocket, peer) if pair % 2 == 0 else (peer, hocket)
-            times = {p: p.ask(line, 120)["median_us"] for p in order}
+            times = {p: p.ask(line, PATIENCE_S)["median_us"] for p in order}
             after = self.probe()
             states = {"far" if ns >= FAR_NS else "near" for ns in (before, after)}
             row = {"collective": collective, "type": self.world.type, "ranks": self.world.ranks,
@@ -131,7 +133,7 @@ class Cells:
             if best is not None and len(ratios) == 2 and min(ratios) > GIVE_UP * best:
                 self.results.add(dict(row, pair=pair + 1, state="given up"))
                 break
-        if peer.ask("end", 120)["wrong"]:
+        if peer.ask("end", PATIENCE_S)["wrong"]:
             self.say(f"{setting.name}: {collective} {size}: WRONG")
         ratios.sort()
         return ratios[len(ratios) // 2] if ratios else None

@@ -56,7 +56,7 @@ class Program:
         line, self.buffer = self.buffer.split(b"\n", 1)
         return line.decode(errors="replace")
 
-    def ask(self, line, seconds=60):
+    def ask(self, line, seconds=40):
         """The answer's values, by name."""
         if self.connection is None:
             raise Lost("it is not running")

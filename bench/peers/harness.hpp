@@ -316,9 +316,11 @@ class Server {
 
   /// Until bench/compare closes the socket.
   void run() {
+    // Before the meeting: rank 0 may publish the first command as soon as it leaves.
+    std::uint32_t heard = meeting_.segment().command.load();
     meeting_.meet();
     answer("ok ready");
-    for (std::uint32_t heard = meeting_.segment().command.load();; ++heard) {
+    for (;; ++heard) {
       std::string line;
       if (meeting_.rank() == 0) {
         line = read_line();
