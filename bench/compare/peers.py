@@ -6,6 +6,8 @@ its headers and libraries are found, under $UCC_PREFIX (and $UCX_PREFIX) if thes
 """
 import dataclasses, os, shlex, shutil, subprocess
 
+import netns
+
 CORES = len(os.sched_getaffinity(0))
 FLAGS = ["-O3", "-march=native", "-std=c++20"]
 REDUCTIONS_AND_BROADCAST = ("all_reduce", "broadcast")
@@ -53,8 +55,14 @@ def build(root, out, say):
     return built
 
 
-def openmpi(program, ranks, *mca, env=()):
+def spaces_of(spaces):
+    return [word for name in spaces.names for word in ("--namespace", name)] if spaces else []
+
+
+def openmpi(program, ranks, *mca, env=(), hosts=""):
     command = ["mpirun.openmpi", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"]
+    if hosts:
+        command += ["--host", hosts]
     for key, value in (("btl_base_warn_component_unused", "0"), *mca):
         command += ["--mca", key, value]
     if ranks > CORES:
@@ -64,8 +72,10 @@ def openmpi(program, ranks, *mca, env=()):
     return command + [program]
 
 
-def mpich(program, ranks, **env):
-    command = ["mpirun.mpich", "-iface", "lo", "-np", str(ranks)]
+def mpich(program, ranks, hosts="", agent="", **env):
+    command = ["mpirun.mpich", "-iface", netns.LINK if hosts else "lo", "-np", str(ranks)]
+    if hosts:
+        command += ["-launcher", "rsh", "-launcher-exec", agent, "-hosts", hosts]
     if ranks > CORES:
         env["MPIR_CVAR_POLLS_BEFORE_YIELD"] = "1"
     for key, value in env.items():
@@ -79,8 +89,9 @@ ATTACH = {"UCX_TLS": "posix,cma,self", "UCX_NET_DEVICES": "lo"}
 TCP = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 
 
-def settings(programs, transport, ranks):
-    """The peers' settings for that transport, the likely fastest first: slower ones are then given up early."""
+def settings(programs, transport, ranks, spaces=None):
+    """The peers' settings for that transport, the likely fastest first: slower ones are then given up early. `spaces`:
+    the network namespaces that ranks are in by turns."""
     found = []
 
     def add(library, name, program, command, env=None, **more):
@@ -90,7 +101,8 @@ def settings(programs, transport, ranks):
     ucx = (("pml", "ucx"), ("osc", "ucx"), ("pml_ucx_tls", "any"), ("pml_ucx_devices", "any"))
     vader = (("pml", "ob1"), ("btl", "vader,self"))
     copied = (*vader, ("btl_vader_single_copy_mechanism", "none"))
-    own = lambda *more: lambda program: [program, "--ranks", str(ranks), *more]
+    apart = spaces_of(spaces)
+    own = lambda *more: lambda program: [program, "--ranks", str(ranks), *apart, *more]
     pairs = lambda env: [f"{k}={v}" for k, v in env.items()]
     if transport == "shm":
         # Within a host each has three ways: copies through shared memory, cross-memory attach, Open MPI's coll/sm.
@@ -107,20 +119,36 @@ def settings(programs, transport, ranks):
             lambda p: openmpi(p, ranks, *ucx, env=pairs(ATTACH)), AS_ROOT)
         add("MPICH", "mpich", "mpi_perf.mpich", lambda p: mpich(p, ranks, **ATTACH), most_ranks=CORES)
         add("MPICH", "mpich-copy", "mpi_perf.mpich", lambda p: mpich(p, ranks, **COPY), most_ranks=CORES)
+    if transport == "netns":
+        link = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": netns.LINK}
+        share = [(ranks + 1) // 2, ranks // 2]
+        hosts = ",".join(f"{address}:{n}" for address, n in zip(netns.ADDRESSES, share))
+        add("UCC", "ucc-tcp", "ucc_perf", own(), link)
+        # By node, so that neighbours are apart, as hocket's and UCC's are.
+        add("Open MPI", "openmpi-tcp", "mpi_perf.openmpi",
+            lambda p: spaces.inside(openmpi(p, ranks, ("pml", "ob1"), ("btl", "tcp,self"),
+                                            ("btl_tcp_if_include", netns.LINK), ("oob_tcp_if_include", netns.LINK),
+                                            ("plm_rsh_agent", spaces.agent), ("plm_rsh_no_tree_spawn", "1"),
+                                            ("rmaps_base_mapping_policy", "node"), ("orte_keep_fqdn_hostnames", "1"),
+                                            hosts=hosts)), AS_ROOT)
+        add("MPICH", "mpich-tcp", "mpi_perf.mpich",
+            lambda p: spaces.inside(mpich(p, ranks, hosts=hosts, agent=spaces.agent, **link)), most_ranks=CORES)
     if transport == "tcp":
         add("UCC", "ucc-tcp", "ucc_perf", own(), TCP)
         add("Open MPI", "openmpi-tcp", "mpi_perf.openmpi",
             lambda p: openmpi(p, ranks, ("pml", "ob1"), ("btl", "tcp,self"), ("btl_tcp_if_include", "lo")), AS_ROOT)
         add("MPICH", "mpich-tcp", "mpi_perf.mpich", lambda p: mpich(p, ranks, **TCP), most_ranks=CORES)
-    add("Gloo", "gloo", "gloo_perf", own("--setting", "ring"))
+    where = {f"GLOO_PERF_HOST_{i}": a for i, a in enumerate(netns.ADDRESSES)} if spaces else {}
+    add("Gloo", "gloo", "gloo_perf", own("--setting", "ring"), where)
     for how in ("bcube", "halving_doubling", "ring_chunked"):
-        add("Gloo", f"gloo-{how.replace('_', '-')}", "gloo_perf", own("--setting", how), collectives=("all_reduce",))
+        add("Gloo", f"gloo-{how.replace('_', '-')}", "gloo_perf", own("--setting", how), where,
+            collectives=("all_reduce",))
     return [s for s in found if s.most_ranks == 0 or ranks <= s.most_ranks]
 
 
-def hocket(program, transport, memory, ranks):
-    env = {"HOCKET_TRANSPORT": "tcp"} if transport == "tcp" else {}
-    command = [program, "--ranks", str(ranks)]
+def hocket(program, transport, memory, ranks, spaces=None):
+    env = {"HOCKET_TRANSPORT": "tcp"} if transport in ("tcp", "netns") else {}
+    command = [program, "--ranks", str(ranks), *spaces_of(spaces)]
     if memory == "symmetric":
         command.append("--symmetric")
     if memory == "threads":
