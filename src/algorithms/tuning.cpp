@@ -184,10 +184,10 @@ Result<Tuning> Tuning::parse(std::string_view text, std::string_view name) {
 std::string Tuning::to_text(const std::vector<std::string>& comments) const {
   std::string text = format("{} {}\n", kMagic, kVersion);
   for (const std::string& comment : comments) text += format("# {}\n", comment);
-  text += format("# {:<16}{:<11}{:<7}{:<12}{:<20}{:<12}{}\n", "collective", "where", "ranks", "bytes", "algorithm",
-                 "protocol", "tile");
+  text += format("# {:<15} {:<10} {:<6} {:<11} {:<19} {:<11} {}\n", "collective", "where", "ranks", "bytes",
+                 "algorithm", "protocol", "tile");
   for (const TuningRow& row : rows_)
-    text += format("{:<18}{:<11}{:<7}{:<12}{:<20}{:<12}{}\n", to_string(row.collective), to_string(row.where),
+    text += format("{:<17} {:<10} {:<6} {:<11} {:<19} {:<11} {}\n", to_string(row.collective), to_string(row.where),
                    number_text(row.max_ranks), number_text(row.max_bytes), row.algorithm->name,
                    row.any_protocol ? "auto" : to_string(row.protocol),
                    row.tile_bytes == 0 ? "auto" : format("{}", row.tile_bytes));
