@@ -311,11 +311,6 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) {
   return nullptr;
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce || collective == Collective::kReduceScatterV;
-}
-
 Plan local_copy(Collective collective, std::string_view algorithm, const PlanArgs& args) {
   PlanBuilder b(collective, algorithm, args.world, args.rank, args.root);
   const CutId own = b.cut(CutKind::kOwn, 1);

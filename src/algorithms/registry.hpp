@@ -45,7 +45,10 @@ inline int pieces_of(const Algorithm& algorithm, int world) {
   return algorithm.pieces == nullptr || world < 2 ? 1 : algorithm.pieces(world);
 }
 /// Whether the collective reduces, so that its algorithms may be `ordered`.
-bool reduces(Collective collective);
+constexpr bool reduces(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce || collective == Collective::kReduceScatterV;
+}
 
 std::span<const Algorithm> algorithms();
 /// Null if there is no such algorithm for the collective.

@@ -61,6 +61,7 @@ struct ReadyCall {
   Choice choice;
   const ReadyPlan* plan = nullptr;
   BoundCall bound;                 ///< addresses are filled in per call
+  Tape tape;                       ///< its steps, where they are few; else empty
   std::uint64_t hash = 0;          ///< of the key and choice
   const Uneven* uneven = nullptr;  ///< of the run under way, where parts are unequal
   std::uint64_t record_what = 0;

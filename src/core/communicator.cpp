@@ -17,101 +17,108 @@
 namespace hocket {
 namespace {
 
-/// What a call reads and writes, for checks that all collectives share.
-struct Arguments {
-  CallKey key;
-  const Reduction* reduction = nullptr;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::uint64_t input_chunks = 0;  ///< buffer sizes in counts
-  std::uint64_t output_chunks = 0;
-  std::int64_t in_place_chunk = -1;   ///< input may be output + this * count; -1: never in place
-  std::int64_t in_place_output = -1;  ///< output may be input + this * count
-};
-
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
-std::size_t element(const Arguments& a) {
-  return size_of(a.key.type);
+constexpr bool is_rooted(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather || c == Collective::kScatter;
 }
 
-Status check(const CommunicatorState* s, const Arguments& a) {
-  const std::string_view name = to_string(a.key.collective);
+/// What this rank's part of a collective reads and writes, in counts.
+struct Parts {
+  std::uint64_t input = 0, output = 0;
+  std::int64_t in_place_input = -1;   ///< input may be output + so many counts; -1: never in place
+  std::int64_t in_place_output = -1;  ///< output may be input + so many
+};
+
+HOCKET_INLINE Parts parts_of(Collective collective, int size, Rank rank, Rank root) {
+  const auto n = static_cast<std::uint64_t>(size);
+  switch (collective) {
+    case Collective::kAllReduce: return {1, 1, 0};
+    case Collective::kAllGather: return {1, n, rank};
+    case Collective::kReduceScatter: return {n, 1, -1, rank};
+    case Collective::kAllToAll: return {n, n};
+    case Collective::kBroadcast: return {rank == root, 1, 0};
+    case Collective::kReduce: return {1, rank == root, 0};
+    case Collective::kGather: return {1, rank == root ? n : 0, rank};
+    case Collective::kScatter: return {rank == root ? n : 0, 1, -1, rank};
+    case Collective::kSend: return {1, 0};
+    case Collective::kReceive: return {0, 1};
+    default: return {};
+  }
+}
+
+/// What is wrong with a call, once something is: said outside of the way of those that are right.
+[[gnu::noinline, gnu::cold]] Status refuse(const CommunicatorState* s, const CallKey& key, const Reduction& op,
+                                           const Parts& parts, const void* input, const void* output) {
+  const std::string_view name = to_string(key.collective);
   HOCKET_TRY(check_usable(s, name));
-  if (element(a) == 0)
-    return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(a.key.type));
-  if (Status bad = check_reduction(*a.reduction, a.key.type); !bad.ok()) [[unlikely]]
-    return error(bad.code(), "{}: {}", name, bad.text());
-  const bool rooted = a.key.collective == Collective::kBroadcast || a.key.collective == Collective::kReduce ||
-                      a.key.collective == Collective::kGather || a.key.collective == Collective::kScatter;
-  const bool message = is_message(a.key.collective);
-  if ((rooted || message) && (a.key.root < 0 || a.key.root >= s->size))
+  if (size_of(key.type) == 0)
+    return error(Code::kInvalidArgument, "{}: {} is no data type", name, static_cast<int>(key.type));
+  if (Status bad = check_reduction(op, key.type); !bad.ok()) return error(bad.code(), "{}: {}", name, bad.text());
+  const bool rooted = is_rooted(key.collective), message = is_message(key.collective);
+  if ((rooted || message) && (key.root < 0 || key.root >= s->size))
     return error(Code::kInvalidArgument, "{}: {} {}, but the ranks of this communicator are 0 to {}", name,
-                 rooted ? "root" : "rank", a.key.root, s->size - 1);
-  if (message && a.key.root == s->rank && !in_group())
+                 rooted ? "root" : "rank", key.root, s->size - 1);
+  if (message && key.root == s->rank && !in_group())
     return error(Code::kInvalidArgument, "{}: rank {} is this rank itself: only in a group (hocket/group.hpp)", name,
-                 a.key.root);
-  if (a.key.count > kMostElements / static_cast<std::uint64_t>(s->size))
-    return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, a.key.count,
-                 s->size);
-  if (a.key.count == 0) return {};
-  if (a.input_chunks != 0 && a.input == nullptr) return error(Code::kInvalidArgument, "{}: input is null", name);
-  if (a.output_chunks != 0 && a.output == nullptr) return error(Code::kInvalidArgument, "{}: output is null", name);
-  if (a.input_chunks == 0 || a.output_chunks == 0) return {};
-  const auto in = reinterpret_cast<std::uintptr_t>(a.input), out = reinterpret_cast<std::uintptr_t>(a.output);
-  const std::uint64_t chunk = a.key.count * element(a);
-  if (in + a.input_chunks * chunk <= out || out + a.output_chunks * chunk <= in) return {};
-  if (a.in_place_chunk >= 0 && in == out + static_cast<std::uint64_t>(a.in_place_chunk) * chunk) return {};
-  if (a.in_place_output >= 0 && out == in + static_cast<std::uint64_t>(a.in_place_output) * chunk) return {};
+                 key.root);
+  if (key.count > kMostElements / static_cast<std::uint64_t>(s->size))
+    return error(Code::kInvalidArgument, "{}: a count of {} is more than {} ranks can have", name, key.count, s->size);
+  if (parts.input != 0 && input == nullptr) return error(Code::kInvalidArgument, "{}: input is null", name);
+  if (parts.output != 0 && output == nullptr) return error(Code::kInvalidArgument, "{}: output is null", name);
   return error(Code::kInvalidArgument, "{}: input and output overlap, and this is not in place as {} has it", name,
                name);
 }
 
-Status call(const std::shared_ptr<CommunicatorState>& state, Collective collective, const void* input, void* output,
-            std::size_t count, DataType type, const Reduction& op, Rank root, Stream* stream) {
-  Arguments a;
-  a.key = {collective, type, op.op(), false, root, count};
+/// Whether the call is right in itself.
+template <Collective collective>
+HOCKET_INLINE bool is_right(const CommunicatorState* s, const CallKey& key, const Reduction& op, const Parts& parts,
+                            const void* input, const void* output, std::uint64_t chunk) {
+  if (s->engine->forked() || s->finalized.load(std::memory_order_relaxed) || chunk == 0) return false;
+  if (reduces(collective) && op.op() >= ReduceOp::kPremultipliedSum &&
+      !check_reduction(op, key.type).ok())
+    return false;
+  if ((is_rooted(collective) || is_message(collective)) && (key.root < 0 || key.root >= s->size)) return false;
+  if (is_message(collective) && key.root == s->rank && !in_group()) return false;
+  if (key.count > kMostElements / kMostRanks && key.count > kMostElements / static_cast<std::uint64_t>(s->size))
+    return false;
+  if (key.count == 0) return true;
+  if ((parts.input != 0 && input == nullptr) || (parts.output != 0 && output == nullptr)) return false;
+  if (parts.input == 0 || parts.output == 0) return true;
+  const auto in = reinterpret_cast<std::uintptr_t>(input), out = reinterpret_cast<std::uintptr_t>(output);
+  return in + parts.input * chunk <= out || out + parts.output * chunk <= in ||
+         (parts.in_place_input >= 0 && in == out + static_cast<std::uint64_t>(parts.in_place_input) * chunk) ||
+         (parts.in_place_output >= 0 && out == in + static_cast<std::uint64_t>(parts.in_place_output) * chunk);
+}
+
+// One for each collective: small messages feel every branch that is not there.
+template <Collective collective>
+Status call(const std::shared_ptr<CommunicatorState>& state, const void* input, void* output, std::size_t count,
+            DataType type, const Reduction& op, Rank root, Stream* stream) {
+  CallKey key{collective, type, op.op(), false, root, count};
   if (op.user() != nullptr) [[unlikely]] {
-    a.key.ordered = op.user()->commutative == Commutative::kNo;
-    a.key.operator_id = op.user()->id;
+    key.ordered = op.user()->commutative == Commutative::kNo;
+    key.operator_id = op.user()->id;
   }
-  a.reduction = &op;
-  a.input = input;
-  a.output = output;
-  const auto n = static_cast<std::uint64_t>(state ? state->size : 1);
-  const Rank rank = state ? state->rank : 0;
-  switch (collective) {
-    case Collective::kAllReduce: a.input_chunks = a.output_chunks = 1, a.in_place_chunk = 0; break;
-    case Collective::kAllGather: a.input_chunks = 1, a.output_chunks = n, a.in_place_chunk = rank; break;
-    case Collective::kReduceScatter: a.input_chunks = n, a.output_chunks = 1, a.in_place_output = rank; break;
-    case Collective::kAllToAll: a.input_chunks = a.output_chunks = n; break;
-    case Collective::kBroadcast: a.input_chunks = rank == root, a.output_chunks = 1, a.in_place_chunk = 0; break;
-    case Collective::kReduce: a.input_chunks = 1, a.output_chunks = rank == root, a.in_place_chunk = 0; break;
-    case Collective::kBarrier: break;
-    case Collective::kSend: a.input_chunks = 1; break;
-    case Collective::kReceive: a.output_chunks = 1; break;
-    case Collective::kGather:
-      a.input_chunks = 1, a.output_chunks = rank == root ? n : 0, a.in_place_chunk = rank;
-      break;
-    case Collective::kScatter:
-      a.input_chunks = rank == root ? n : 0, a.output_chunks = 1, a.in_place_output = rank;
-      break;
-    case Collective::kAllGatherV:
-    case Collective::kReduceScatterV:
-    case Collective::kAllToAllV:
-    case Collective::kExchange:
-      return error(Code::kUnsupported, "{} has counts for each peer, which one count does not say",
-                   to_string(collective));
-  }
-  if (Status bad = check(state.get(), a); !bad.ok()) [[unlikely]] {
+  CommunicatorState* const s = state.get();
+  if (s == nullptr) [[unlikely]] {
+    Status bad = refuse(s, key, op, {}, input, output);
     refuse_group(bad);
     return bad;
   }
-  const std::uint64_t chunk = count * element(a);
-  const Buffers buffers{input, output, a.input_chunks * chunk, a.output_chunks * chunk};
+  const Parts parts = parts_of(collective, s->size, s->rank, root);
+  const std::uint64_t element = size_of(type);
+  // Of no elements as much as of one, as long as there is such a type.
+  const std::uint64_t chunk = count == 0 ? element : count * element;
+  if (!is_right<collective>(s, key, op, parts, input, output, chunk)) [[unlikely]] {
+    Status bad = refuse(s, key, op, parts, input, output);
+    refuse_group(bad);
+    return bad;
+  }
+  const Buffers buffers{input, output, parts.input * count * element, parts.output * count * element};
   if (stream == nullptr && !in_group()) [[likely]]
-    return run_now(*state, a.key, buffers, op);
-  return submit({state, a.key, op, buffers, nullptr}, stream);
+    return run_now(*s, key, buffers, op);
+  return submit({state, key, op, buffers, nullptr}, stream);
 }
 
 const Reduction kNoOp = ReduceOp::kSum;
@@ -137,8 +144,10 @@ Status run_in_turn(CommunicatorState& s, CallKey key, const Buffers& buffers, co
                    Uneven* uneven) {
   if (s.had_symmetric.load(std::memory_order_relaxed) && uneven == nullptr)
     key.symmetric = s.is_symmetric(buffers.input, buffers.input_bytes, buffers.output, buffers.output_bytes);
+  if (s.last_ready != nullptr && s.last_ready->key == key && key.collective != Collective::kExchange) [[likely]]
+    return s.run(*s.last_ready, buffers.input, buffers.output, reduction, uneven);
   auto ready = s.prepare(key, uneven);
-  if (ready.ok()) [[likely]]
+  if (ready.ok())
     return s.run(**ready, buffers.input, buffers.output, reduction, uneven);
   return s.check_ended() ? s.end_error_before(key) : ready.status();
 }
@@ -182,79 +191,79 @@ const Settings& Communicator::settings() const noexcept {
 
 Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type,
                                 const Reduction& op) {
-  return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, nullptr);
+  return call<Collective::kAllReduce>(state_, input, output, count, type, op, -1, nullptr);
 }
 Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type) {
-  return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, nullptr);
+  return call<Collective::kAllGather>(state_, input, output, count, type, kNoOp, -1, nullptr);
 }
 Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
                                     const Reduction& op) {
-  return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, nullptr);
+  return call<Collective::kReduceScatter>(state_, input, output, count, type, op, -1, nullptr);
 }
 Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type) {
-  return call(state_, Collective::kAllToAll, input, output, count, type, kNoOp, -1, nullptr);
+  return call<Collective::kAllToAll>(state_, input, output, count, type, kNoOp, -1, nullptr);
 }
 Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root) {
-  return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, nullptr);
+  return call<Collective::kBroadcast>(state_, input, output, count, type, kNoOp, root, nullptr);
 }
 Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
                             Rank root) {
-  return call(state_, Collective::kReduce, input, output, count, type, op, root, nullptr);
+  return call<Collective::kReduce>(state_, input, output, count, type, op, root, nullptr);
 }
 Status Communicator::gather(const void* input, void* output, std::size_t count, DataType type, Rank root) {
-  return call(state_, Collective::kGather, input, output, count, type, kNoOp, root, nullptr);
+  return call<Collective::kGather>(state_, input, output, count, type, kNoOp, root, nullptr);
 }
 Status Communicator::scatter(const void* input, void* output, std::size_t count, DataType type, Rank root) {
-  return call(state_, Collective::kScatter, input, output, count, type, kNoOp, root, nullptr);
+  return call<Collective::kScatter>(state_, input, output, count, type, kNoOp, root, nullptr);
 }
 Status Communicator::barrier() {
-  return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, nullptr);
+  return call<Collective::kBarrier>(state_, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, nullptr);
 }
 Status Communicator::send(const void* input, std::size_t count, DataType type, Rank to) {
-  return call(state_, Collective::kSend, input, nullptr, count, type, kNoOp, to, nullptr);
+  return call<Collective::kSend>(state_, input, nullptr, count, type, kNoOp, to, nullptr);
 }
 Status Communicator::receive(void* output, std::size_t count, DataType type, Rank from) {
-  return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, nullptr);
+  return call<Collective::kReceive>(state_, nullptr, output, count, type, kNoOp, from, nullptr);
 }
 
 Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
                                 Stream& stream) {
-  return call(state_, Collective::kAllReduce, input, output, count, type, op, -1, &stream);
+  return call<Collective::kAllReduce>(state_, input, output, count, type, op, -1, &stream);
 }
 Status Communicator::all_gather(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
-  return call(state_, Collective::kAllGather, input, output, count, type, kNoOp, -1, &stream);
+  return call<Collective::kAllGather>(state_, input, output, count, type, kNoOp, -1, &stream);
 }
 Status Communicator::reduce_scatter(const void* input, void* output, std::size_t count, DataType type,
                                     const Reduction& op, Stream& stream) {
-  return call(state_, Collective::kReduceScatter, input, output, count, type, op, -1, &stream);
+  return call<Collective::kReduceScatter>(state_, input, output, count, type, op, -1, &stream);
 }
 Status Communicator::all_to_all(const void* input, void* output, std::size_t count, DataType type, Stream& stream) {
-  return call(state_, Collective::kAllToAll, input, output, count, type, kNoOp, -1, &stream);
+  return call<Collective::kAllToAll>(state_, input, output, count, type, kNoOp, -1, &stream);
 }
 Status Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type, Rank root,
                                Stream& stream) {
-  return call(state_, Collective::kBroadcast, input, output, count, type, kNoOp, root, &stream);
+  return call<Collective::kBroadcast>(state_, input, output, count, type, kNoOp, root, &stream);
 }
 Status Communicator::reduce(const void* input, void* output, std::size_t count, DataType type, const Reduction& op,
                             Rank root, Stream& stream) {
-  return call(state_, Collective::kReduce, input, output, count, type, op, root, &stream);
+  return call<Collective::kReduce>(state_, input, output, count, type, op, root, &stream);
 }
 Status Communicator::gather(const void* input, void* output, std::size_t count, DataType type, Rank root,
                             Stream& stream) {
-  return call(state_, Collective::kGather, input, output, count, type, kNoOp, root, &stream);
+  return call<Collective::kGather>(state_, input, output, count, type, kNoOp, root, &stream);
 }
 Status Communicator::scatter(const void* input, void* output, std::size_t count, DataType type, Rank root,
                              Stream& stream) {
-  return call(state_, Collective::kScatter, input, output, count, type, kNoOp, root, &stream);
+  return call<Collective::kScatter>(state_, input, output, count, type, kNoOp, root, &stream);
 }
 Status Communicator::barrier(Stream& stream) {
-  return call(state_, Collective::kBarrier, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, &stream);
+  return call<Collective::kBarrier>(state_, nullptr, nullptr, 0, DataType::kFloat32, kNoOp, -1, &stream);
 }
 Status Communicator::send(const void* input, std::size_t count, DataType type, Rank to, Stream& stream) {
-  return call(state_, Collective::kSend, input, nullptr, count, type, kNoOp, to, &stream);
+  return call<Collective::kSend>(state_, input, nullptr, count, type, kNoOp, to, &stream);
 }
 Status Communicator::receive(void* output, std::size_t count, DataType type, Rank from, Stream& stream) {
-  return call(state_, Collective::kReceive, nullptr, output, count, type, kNoOp, from, &stream);
+  return call<Collective::kReceive>(state_, nullptr, output, count, type, kNoOp, from, &stream);
 }
 
 void Communicator::abort(std::string_view reason) {

@@ -132,6 +132,7 @@ struct CommunicatorState {
   std::uint64_t calls = 0;                        ///< collectives started
   std::uint64_t messages = 0;                     ///< sends and receives started
   std::vector<std::unique_ptr<ReadyCall>> ready;  ///< direct mapped by key
+  ReadyCall* last_ready = nullptr;                ///< of the last call, if it is in `ready`: calls like it are common
   std::map<std::uint64_t, std::unique_ptr<ReadyPlan>> plans;
   /// Groups of sends and receives, by whom they go to and come from.
   struct ReadyExchange {

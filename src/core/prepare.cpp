@@ -73,6 +73,7 @@ void CommunicatorState::bind(ReadyCall& call, int base) {
   bound.plan = call.plan->plan.view();
   bound.element_bytes = static_cast<std::uint32_t>(size_of(key.type));
   bound.type = key.type;
+  bound.op = key.op;
   bound.reduce = reduce_function(key.type, key.op);
   if (key.op == ReduceOp::kPremultipliedSum) bound.scale = scale_function(key.type);
   bound.world = size;
@@ -98,7 +99,7 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key, const Uneven* 
   if (ready.empty()) ready.resize(kReadyCalls);
   std::unique_ptr<ReadyCall>& slot = ready[slot_of(key)];
   if (slot && slot->key == key) [[likely]]
-    return slot.get();
+    return last_ready = slot.get();
 
   auto call = std::make_unique<ReadyCall>();
   call->key = key;
@@ -122,8 +123,9 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key, const Uneven* 
   }
   call->plan = plan.get();
   bind(*call, channel_base(algorithm));
+  if (world.direct && uneven == nullptr) (void)record(call->bound, *channels, &call->tape);
   slot = std::move(call);
-  return slot.get();
+  return last_ready = slot.get();
 }
 
 Result<ReadyCall*> CommunicatorState::prepare_exchange(const CallKey& key, const Uneven& uneven) {

@@ -122,9 +122,13 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
     bound.output_bytes =
         memory == symmetric.begin() ? 0 : std::prev(memory)->first + std::prev(memory)->second - bound.output_offset;
   }
-  if (const auto now_on = static_cast<std::uint32_t>(::sched_getcpu() + 1); now_on != cpu) [[unlikely]] {
-    cpu = now_on;
-    block().cpu.store(now_on, std::memory_order_relaxed);
+  // Who waits for this rank yields to it on its own core: of short calls now and then is soon enough.
+  constexpr std::uint64_t kLookEvery = 16;
+  if (call.tape.steps.empty() || calls % kLookEvery == 0) {
+    if (const auto now_on = static_cast<std::uint32_t>(::sched_getcpu() + 1); now_on != cpu) [[unlikely]] {
+      cpu = now_on;
+      block().cpu.store(now_on, std::memory_order_relaxed);
+    }
   }
   LiveState& live = block().live;
   if (is_message(call)) {
@@ -136,7 +140,7 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
   }
   if (observer) [[unlikely]]
     observer->begin(call);
-  executor->start(bound, call.plan->drains);
+  executor->start(bound, call.plan->drains, call.tape.steps.empty() ? nullptr : &call.tape);
 }
 
 std::uint64_t CommunicatorState::number_of(const ReadyCall& call) const {

@@ -38,22 +38,26 @@ inline constexpr std::size_t kPacketPayload = 56;  ///< of one packet line
 inline constexpr std::size_t kPacketLines = 64;    ///< of one packet slot
 inline constexpr std::size_t kMaxPacketBytes = kInlineBytes + kPacketLines * kPacketPayload;
 
+/// Lines that are on their way between cores lie so far apart: processors fetch them in pairs, and a neighbour that was
+/// fetched along has to be taken back before it can be written. Side by side they took twice as long (bench/micro/lines).
+inline constexpr std::size_t kLineSpacing = 2 * kCacheLine;
+
 /// Arrival of one transfer. One line, so that a small message costs one cache line between two cores.
-struct alignas(kCacheLine) DataLine {
+struct alignas(kLineSpacing) DataLine {
   std::byte payload[kInlineBytes];   ///< first bytes (first line, packet), or a grant's two offsets
   std::uint64_t hash;                ///< of the call's descriptor
   std::atomic<std::uint64_t> count;  ///< transfers so far, this one included; release, pairs with HostLane::data_ready
 };
-static_assert(sizeof(DataLine) == kCacheLine);
+static_assert(sizeof(DataLine) == kLineSpacing && offsetof(DataLine, count) + sizeof(std::uint64_t) == kCacheLine);
 
-struct alignas(kCacheLine) CreditLine {
+struct alignas(kLineSpacing) CreditLine {
   /// Where the receiver's slots are in its arena; 0: not there yet, and nothing may be sent. Written once (release),
   /// pairs with HostLane::credit_ready.
   std::atomic<std::uint64_t> port;
   std::uint64_t unused[6];
   std::atomic<std::uint64_t> count;  ///< transfers taken so far; release, pairs with HostLane::credit_ready
 };
-static_assert(sizeof(CreditLine) == kCacheLine);
+static_assert(sizeof(CreditLine) == kLineSpacing);
 
 /// What a credit in advance grants: where in the receiver's arena the sender may write.
 struct alignas(kCacheLine) GrantLine {
@@ -145,10 +149,10 @@ struct alignas(kCacheLine) BlockHeader {
   std::uint64_t records;
   std::uint64_t communicator;  ///< id, equal on its ranks
   char host_name[64];
-  Doorbell doorbell;
-  LiveState live;
-  alignas(kCacheLine) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
-  alignas(kCacheLine) std::atomic<std::uint32_t> cpu;     ///< where the rank began its last call, plus one; 0: unknown
+  alignas(kLineSpacing) Doorbell doorbell;
+  alignas(kLineSpacing) LiveState live;
+  alignas(kLineSpacing) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
+  alignas(kLineSpacing) std::atomic<std::uint32_t> cpu;     ///< where the rank began its last call, plus one; 0: unknown
 };
 inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 

@@ -158,7 +158,7 @@ Status Channels::open_receive(int channel, int peer, bool slotted) {
   line.port.store(ports_.back(), std::memory_order_relaxed);
   line.count.store(first_transfer_, std::memory_order_relaxed);
   const std::uint64_t bell = view.block_offset + offsetof(BlockHeader, doorbell);
-  while (!view.proxy->signal(credit_key(view.block_offset, channel, rank_), &line, sizeof line,
+  while (!view.proxy->signal(credit_key(view.block_offset, channel, rank_), &line, kCacheLine,
                              view.block_offset + layout_.credit(channel, rank_), bell)) {
     HOCKET_TRY(drive({view.proxy.get(), peer}));
     if (block().errors.load(std::memory_order_acquire) != 0)

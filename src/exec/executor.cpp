@@ -4,10 +4,8 @@
 
 namespace hocket {
 
-void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
-  call_ = &call;
-  drains_ = drains;
-  drained_ = 0;
+void Executor::start_lanes() {
+  const BoundCall& call = *call_;
   if (lanes_.size() != call.plan.lane_count) {
     lanes_.resize(call.plan.lane_count);
     done_.resize(call.plan.lane_count);
@@ -15,9 +13,7 @@ void Executor::start(const BoundCall& call, std::span<const Drain> drains) {
   for (LaneState& lane : lanes_) lane.restart();
   for (std::uint8_t& done : done_) done = 0;
   unfinished_ = call.plan.lane_count;
-  moved_ = false;
   turns_ = 0;
-  policy_.begin(call);
 }
 
 bool Executor::waits_for(int peer) const {
@@ -40,7 +36,7 @@ Progress Executor::drive_proxies(Drive which) {
   return Progress::kDone;
 }
 
-Progress Executor::turn() {
+Progress Executor::turn_of_lanes() {
   const std::uint64_t before = policy_.events();
   const std::size_t unfinished_before = unfinished_, drained_before = drained_;
   moved_ = false;
@@ -70,9 +66,7 @@ Progress Executor::turn() {
     }
   }
   if (unfinished_ == 0) {
-    while (drained_ < drains_.size() && policy_.credit_ready(drains_[drained_].channel, drains_[drained_].peer, 0))
-      ++drained_;
-    if (drained_ == drains_.size()) {
+    if (drain()) {
       if (proxies.empty()) [[likely]]
         return Progress::kDone;
       if (drive_proxies(Drive::kPosted) == Progress::kFailed) return Progress::kFailed;
@@ -119,9 +113,14 @@ WaitingOn Executor::waiting() const {
     w.channel = static_cast<std::uint16_t>(w.channel + call_->channel_base);
     return w;
   };
-  for (std::size_t l = 0; l < lanes_.size(); ++l)
-    if (!done_[l] && lanes_[l].waiting.peer >= 0) return based(lanes_[l].waiting);
-  if (unfinished_ == 0 && drained_ < drains_.size())
+  if (tape_ != nullptr && played_ != tape_->steps.size()) {
+    const TapeStep& step = tape_->steps[played_];
+    return step.peer < 0 ? WaitingOn{} : based({step.op, step.channel, step.bound, step.peer});
+  }
+  if (tape_ == nullptr)
+    for (std::size_t l = 0; l < lanes_.size(); ++l)
+      if (!done_[l] && lanes_[l].waiting.peer >= 0) return based(lanes_[l].waiting);
+  if ((tape_ != nullptr || unfinished_ == 0) && drained_ < drains_.size())
     return based({StepOp::kWaitCredit, drains_[drained_].channel, 0, drains_[drained_].peer});
   return {};
 }

@@ -28,11 +28,20 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// `call` and `drains` must live until the call ended.
-  void start(const BoundCall& call, std::span<const Drain> drains);
+  /// `call`, `drains` and `tape` must live until the call ended. `tape`: of this call; null: the machine runs it.
+  HOCKET_INLINE void start(const BoundCall& call, std::span<const Drain> drains, const Tape* tape = nullptr) {
+    call_ = &call;
+    drains_ = drains;
+    drained_ = 0;
+    moved_ = false;
+    tape_ = tape;
+    played_ = 0;
+    policy_.begin(call);
+    if (tape == nullptr) start_lanes();
+  }
 
   /// Advance all lanes as far as they go. `moved()` says whether any step was done.
-  Progress turn();
+  HOCKET_INLINE Progress turn() { return tape_ != nullptr ? turn_of_tape() : turn_of_lanes(); }
   bool moved() const { return moved_; }
   /// Something is on its way that only moves when turn() is called.
   bool driving() const;
@@ -52,12 +61,30 @@ class Executor {
   /// Which queues to drive: see drive_proxies().
   enum class Drive { kAll, kWanted, kPosted };
   Progress drive_proxies(Drive which);
+  void start_lanes();
+  Progress turn_of_lanes();
+  /// Whether all peers have taken what the call must see taken.
+  bool drain() {
+    while (drained_ < drains_.size() && policy_.credit_ready(drains_[drained_].channel, drains_[drained_].peer, 0))
+      ++drained_;
+    return drained_ == drains_.size();
+  }
+  Progress turn_of_tape() {
+    const std::uint64_t before = policy_.events();
+    Progress progress = Progress::kDone;
+    if (played_ != tape_->steps.size()) progress = policy_.play(*tape_, &played_);
+    if (progress == Progress::kDone && !drain()) progress = policy_.failed() ? Progress::kFailed : Progress::kWaiting;
+    moved_ = policy_.events() != before;
+    return progress;
+  }
   bool waits_for(int peer) const;
 
   Channels& channels_;
   std::vector<Endpoint*> watched_;
   HostLane policy_;
   const BoundCall* call_ = nullptr;
+  const Tape* tape_ = nullptr;
+  std::uint32_t played_ = 0;  ///< steps of the tape
   std::span<const Drain> drains_;
   std::vector<LaneState> lanes_;
   std::vector<std::uint8_t> done_;

@@ -21,84 +21,29 @@ constexpr std::uint64_t kOperatorBlock = 8 << 10;
 
 }  // namespace
 
-void HostLane::signal_data(std::uint16_t channel, int peer, const Step& step) {
-  ++events_;
-  HostEnd& end = at(channel, peer);
-  const std::uint64_t slot = end.sent & mask_;
-  DataLine& line = end.data_out[slot];
-  line.hash = call_->hash;
-  if (call_->hashes_out != nullptr) [[unlikely]] {
-    line.hash = *call_->hashes_out[peer].hash;
-    call_->hashes_out[peer].advance();
-  }
-  if (step.grant != kNoGrant) {
-    const std::uint64_t offsets[2] = {call_->input_offset, call_->output_offset};
-    std::memcpy(line.payload, offsets, sizeof offsets);
-  }
-  const std::uint64_t count = ++end.sent;
-  PeerView& to = channels_.peer(peer);
-  if (to.block != nullptr) [[likely]] {
-    publish(line.count, count, fenced_);  // release; pairs with data_ready
-    ring(*to.header, *to.doorbell);
-    return;
-  }
-  line.count.store(count, std::memory_order_relaxed);  // a shadow: only this thread reads it
-  const BlockLayout& layout = channels_.layout();
-  const std::uint64_t offset =
-      to.block_offset + layout.data(call_->channel_base + channel, channels_.rank()) + slot * sizeof(DataLine);
-  if (!owed_.empty() && call_->credit_every > 1) post_owed(peer);
-  // Room was made before: see executor.cpp, turn().
-  const ChannelKey key = data_key(to.block_offset, call_->channel_base + channel, channels_.rank());
-  to.proxy->signal(key, &line, sizeof line, offset, to.block_offset + offsetof(BlockHeader, doorbell));
-}
-
-void HostLane::signal_credit(std::uint16_t channel, int peer, const Step& step) {
-  ++events_;
-  HostEnd& end = at(channel, peer);
-  const std::uint64_t q = end.received;
-  const std::uint64_t slot = q & mask_;
-  if (packet_wipe(q, mask_ + 1)) [[unlikely]] {
-    for (std::size_t i = 0; i < kPacketLines; ++i)
-      end.packets_in[slot * kPacketLines + i].flag.store(0, std::memory_order_relaxed);
-  }
-  const std::uint64_t count = ++end.received;
-  if (call_->hashes_in != nullptr) [[unlikely]]
-    call_->hashes_in[peer].advance();
-  PeerView& to = channels_.peer(peer);
+void HostLane::post_data(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const DataLine& line) {
   const BlockLayout& layout = channels_.layout();
   const int id = call_->channel_base + channel;
-  if (to.block != nullptr) [[likely]] {
-    if (call_->credit_every > 1 && count - end.credited < call_->credit_every) {
-      if (!end.owes) {
-        end.owes = true;
-        owed_.push_back({&end, id, peer});
-      }
-      return;
-    }
-    end.credited = count;
-    if (step.grant != kNoGrant) {
-      GrantLine& grant = end.grants_out[slot];
-      grant.input_offset = call_->input_offset;
-      grant.output_offset = call_->output_offset;
-      grant.hash = call_->hash;
-      grant.count.store(count, std::memory_order_release);  // pairs with credit_ready
-    }
-    publish(end.credit_out->count, count, fenced_);  // release; pairs with credit_ready
-    ring(*to.header, *to.doorbell);
-    return;
-  }
+  const std::uint64_t slot = (end.sent - 1) & mask_;
+  if (!owed_.empty() && call_->credit_every > 1) post_owed(peer);
+  // Room was made before: see executor.cpp, turn().
+  to.proxy->signal(data_key(to.block_offset, id, channels_.rank()), &line, kCacheLine,
+                   to.block_offset + layout.data(id, channels_.rank()) + slot * sizeof(DataLine),
+                   to.block_offset + offsetof(BlockHeader, doorbell));
+}
+
+/// signal_credit() towards a peer that only puts reach; the transfer is counted already.
+void HostLane::answer_by_puts(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, std::uint64_t slot,
+                              const Step& step) {
+  const BlockLayout& layout = channels_.layout();
+  const int id = call_->channel_base + channel;
+  const std::uint64_t count = end.received;
   if (Status told = expect(end, id, peer, slot, step); !told.ok()) [[unlikely]] {
     fault_ = {LaneFault::Kind::kPeerLost, channel, peer, 0, std::move(told)};
     return;
   }
   // Merged ones leave with the data that follows: one system call for both.
-  if (call_->credit_every > 1 && count - end.credited < 2 * call_->credit_every) {
-    if (!end.owes) {
-      end.owes = true;
-      owed_.push_back({&end, id, peer});
-    }
-    return;
-  }
+  if (call_->credit_every > 1 && count - end.credited < 2 * call_->credit_every) return owe(end, id, peer);
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
     to.proxy->signal(credit_key(to.block_offset, id, channels_.rank()), line, sizeof line,
@@ -134,7 +79,7 @@ Status HostLane::expect(const HostEnd& end, int id, int peer, std::uint64_t slot
   return endpoint.expect(key, channels_.offset_of(end.slots_in + slot * slot_bytes), slot_bytes);
 }
 
-void HostLane::flush_credits() {
+void HostLane::publish_owed() {
   for (const Owed& owed : owed_) {
     owed.end->owes = false;
     if (owed.end->credited == owed.end->received) continue;

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "exec/copy.hpp"
 #include "exec/reduce.hpp"
 #include "exec/step_machine.hpp"
+#include "exec/tape.hpp"
 
 namespace hocket {
 
@@ -47,6 +49,7 @@ struct BoundCall {
   std::byte* work = nullptr;
   std::uint32_t element_bytes = 1;
   DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
   ReduceFunction reduce = nullptr;
   ScaleFunction scale = nullptr;  ///< premultiplied sum: this rank's input is scaled by `scalar` as it is read
   std::uint64_t scalar = 0;
@@ -86,14 +89,19 @@ class HostLane {
 
   void begin(const BoundCall& call) {
     call_ = &call;
-    fault_ = {};
+    if (fault_.kind != LaneFault::Kind::kNone) [[unlikely]]
+      fault_ = {};
     events_ = 0;
   }
   /// Publish the credits that were put off: before this rank sleeps.
-  void flush_credits();
+  void flush_credits() {
+    if (!owed_.empty()) publish_owed();
+  }
 
   bool data_ready(std::uint16_t channel, int peer, int bound) {
-    HostEnd& end = at(channel, peer);
+    return data_ready(at(channel, peer), channel, peer, bound);
+  }
+  HOCKET_INLINE bool data_ready(HostEnd& end, std::uint16_t channel, int peer, int bound) {
     const std::uint64_t need = end.received + static_cast<std::uint64_t>(static_cast<std::int64_t>(bound));
     if (need == 0) return true;
     DataLine& line = end.data_in[(need - 1) & mask_];
@@ -109,7 +117,9 @@ class HostLane {
   }
 
   bool credit_ready(std::uint16_t channel, int peer, int bound) {
-    HostEnd& end = at(channel, peer);
+    return credit_ready(at(channel, peer), channel, peer, bound);
+  }
+  HOCKET_INLINE bool credit_ready(HostEnd& end, std::uint16_t channel, int peer, int bound) {
     const auto in_flight = [&] { return static_cast<std::int64_t>(end.sent - end.credit_seen); };
     if (in_flight() > bound) {
       if (end.slots_out == nullptr && !channels_.bind(call_->channel_base + channel, peer)) [[unlikely]]
@@ -130,8 +140,15 @@ class HostLane {
     return true;
   }
 
-  void signal_data(std::uint16_t channel, int peer, const Step& step);
-  void signal_credit(std::uint16_t channel, int peer, const Step& step);
+  void signal_data(std::uint16_t channel, int peer, const Step& step) {
+    signal_data(at(channel, peer), channels_.peer(peer), channel, peer, step);
+  }
+  void signal_credit(std::uint16_t channel, int peer, const Step& step) {
+    signal_credit(at(channel, peer), channels_.peer(peer), channel, peer, step);
+  }
+
+  /// Does what is written from step *at on until it is done, must wait, or failed: advance() of a tape.
+  Progress play(const Tape& tape, std::uint32_t* at);
 
   bool completed(const Step&, int) { return drained(); }
   bool drained();
@@ -184,6 +201,31 @@ class HostLane {
     return call_->hashes_in == nullptr ? call_->hash : *call_->hashes_in[peer].hash;
   }
   HostEnd& at(std::uint16_t channel, int peer) { return channels_.end(call_->channel_base + channel, peer); }
+  HOCKET_INLINE void signal_data(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const Step& step);
+  HOCKET_INLINE void signal_credit(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const Step& step);
+  void post_data(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const DataLine& line);
+  void answer_by_puts(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, std::uint64_t slot,
+                      const Step& step);
+  void post_credit(HostEnd& end, int id, int peer);
+  void post_owed(int peer);
+  void publish_owed();
+  /// A credit that may be late is put off.
+  HOCKET_INLINE void owe(HostEnd& end, int id, int peer) {
+    if (end.owes) return;
+    end.owes = true;
+    owed_.push_back({&end, id, peer});
+  }
+  struct Address {
+    std::byte* body;
+    std::byte* line;
+    bool slot;
+  };
+  HOCKET_INLINE Address address(const TapeSpan& span) const;
+  HOCKET_INLINE std::byte* locate(const TapeSpan& span) const;
+  HOCKET_INLINE void play_move(const Tape& tape, const TapeStep& step);
+  void play_plain_move(const Tape& tape, const TapeStep& step);
+  HOCKET_INLINE void play_segment(const TapeStep& step, const Address* spans, std::uint64_t begin, std::uint64_t bytes);
+  bool play_any_move(const Tape& tape, const TapeStep& step);
   HOCKET_INLINE void place(const SpanAt& span, Place* p);
   void place_granted(const SpanAt& span, std::uint64_t bytes, Place* p);
   void run_segment(std::uint64_t begin, std::uint64_t bytes, int packet);
@@ -209,8 +251,6 @@ class HostLane {
   Place sources_[kMaxSpans];
   Place destinations_[kMaxSpans];
   LaneFault fault_;
-  void post_credit(HostEnd& end, int id, int peer);
-  void post_owed(int peer);
 
   /// Credits that were put off: their end, its channel, and whom they are for.
   struct Owed {
@@ -221,6 +261,56 @@ class HostLane {
   std::vector<Owed> owed_;
   std::vector<std::max_align_t> scratch_;  ///< of scale_piece and combine_piece; empty until one is needed
 };
+
+inline void HostLane::signal_data(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const Step& step) {
+  ++events_;
+  const std::uint64_t slot = end.sent & mask_;
+  DataLine& line = end.data_out[slot];
+  line.hash = call_->hash;
+  if (call_->hashes_out != nullptr) [[unlikely]] {
+    line.hash = *call_->hashes_out[peer].hash;
+    call_->hashes_out[peer].advance();
+  }
+  if (step.grant != kNoGrant) [[unlikely]] {
+    const std::uint64_t offsets[2] = {call_->input_offset, call_->output_offset};
+    std::memcpy(line.payload, offsets, sizeof offsets);
+  }
+  const std::uint64_t count = ++end.sent;
+  if (to.block != nullptr) [[likely]] {
+    publish(line.count, count, fenced_);  // release; pairs with data_ready
+    ring(*to.header, *to.doorbell);
+    return;
+  }
+  line.count.store(count, std::memory_order_relaxed);  // a shadow: only this thread reads it
+  post_data(end, to, channel, peer, line);
+}
+
+inline void HostLane::signal_credit(HostEnd& end, PeerView& to, std::uint16_t channel, int peer, const Step& step) {
+  ++events_;
+  const std::uint64_t q = end.received;
+  const std::uint64_t slot = q & mask_;
+  if (packet_wipe(q, mask_ + 1)) [[unlikely]] {
+    for (std::size_t i = 0; i < kPacketLines; ++i)
+      end.packets_in[slot * kPacketLines + i].flag.store(0, std::memory_order_relaxed);
+  }
+  const std::uint64_t count = ++end.received;
+  if (call_->hashes_in != nullptr) [[unlikely]]
+    call_->hashes_in[peer].advance();
+  if (to.block == nullptr) [[unlikely]]
+    return answer_by_puts(end, to, channel, peer, slot, step);
+  if (call_->credit_every > 1 && count - end.credited < call_->credit_every)
+    return owe(end, call_->channel_base + channel, peer);
+  end.credited = count;
+  if (step.grant != kNoGrant) [[unlikely]] {
+    GrantLine& grant = end.grants_out[slot];
+    grant.input_offset = call_->input_offset;
+    grant.output_offset = call_->output_offset;
+    grant.hash = call_->hash;
+    grant.count.store(count, std::memory_order_release);  // pairs with credit_ready
+  }
+  publish(end.credit_out->count, count, fenced_);  // release; pairs with credit_ready
+  ring(*to.header, *to.doorbell);
+}
 
 inline void HostLane::place(const SpanAt& span, Place* p) {
   const std::uint64_t bytes = span.offset * call_->element_bytes;

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "base/status.hpp"
@@ -624,6 +625,9 @@ std::string read_host_id(const std::string& override_id, const std::string& root
 }
 
 Graph load_machine(const ReaderOptions& options) {
+  // Libraries below hwloc (libudev) share a random state without a lock.
+  static std::mutex* const one_at_a_time = new std::mutex();
+  const std::lock_guard lock(*one_at_a_time);
   std::vector<std::string> notes;
   const CpuBudget cpus = read_cpu_budget(options.root, &notes);
   const std::string host_id = read_host_id(options.host_id, options.root, &notes);

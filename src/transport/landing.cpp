@@ -45,7 +45,13 @@ Status check_get(std::uint64_t offset, std::uint64_t bytes, std::uint64_t arena_
 
 void apply_signal(std::byte* base, std::span<const std::byte> line, std::uint64_t offset, std::uint64_t bell) {
   const std::size_t front = line.size() - kWord;
-  if (front > 0) std::memcpy(base + offset, line.data(), front);
+  // Words, since some are read before the last one says that all are there (a credit line's port). Relaxed: see below.
+  for (std::size_t at = 0; at < front; at += kWord) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, line.data() + at, kWord);
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(base + offset + at))
+        .store(word, std::memory_order_relaxed);
+  }
   std::uint64_t last = 0;
   std::memcpy(&last, line.data() + front, kWord);
   // Release for the line and all puts before; seq_cst because the doorbell's state is read after it, see doorbell.hpp.
