@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 constexpr bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather || c == Collective::kScatter;
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
 }
 
 /// What this rank's part of a collective reads and writes, in counts.
@@ -75,8 +76,7 @@ template <Collective collective>
 HOCKET_INLINE bool is_right(const CommunicatorState* s, const CallKey& key, const Reduction& op, const Parts& parts,
                             const void* input, const void* output, std::uint64_t chunk) {
   if (s->engine->forked() || s->finalized.load(std::memory_order_relaxed) || chunk == 0) return false;
-  if (reduces(collective) && op.op() >= ReduceOp::kPremultipliedSum &&
-      !check_reduction(op, key.type).ok())
+  if (reduces(collective) && op.op() >= ReduceOp::kPremultipliedSum && !check_reduction(op, key.type).ok())
     return false;
   if ((is_rooted(collective) || is_message(collective)) && (key.root < 0 || key.root >= s->size)) return false;
   if (is_message(collective) && key.root == s->rank && !in_group()) return false;
@@ -147,8 +147,7 @@ Status run_in_turn(CommunicatorState& s, CallKey key, const Buffers& buffers, co
   if (s.last_ready != nullptr && s.last_ready->key == key && key.collective != Collective::kExchange) [[likely]]
     return s.run(*s.last_ready, buffers.input, buffers.output, reduction, uneven);
   auto ready = s.prepare(key, uneven);
-  if (ready.ok())
-    return s.run(**ready, buffers.input, buffers.output, reduction, uneven);
+  if (ready.ok()) return s.run(**ready, buffers.input, buffers.output, reduction, uneven);
   return s.check_ended() ? s.end_error_before(key) : ready.status();
 }
 

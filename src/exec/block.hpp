@@ -39,7 +39,8 @@ inline constexpr std::size_t kPacketLines = 64;    ///< of one packet slot
 inline constexpr std::size_t kMaxPacketBytes = kInlineBytes + kPacketLines * kPacketPayload;
 
 /// Lines that are on their way between cores lie so far apart: processors fetch them in pairs, and a neighbour that was
-/// fetched along has to be taken back before it can be written. Side by side they took twice as long (bench/micro/lines).
+/// fetched along has to be taken back before it can be written. Side by side they took twice as long
+/// (bench/micro/lines).
 inline constexpr std::size_t kLineSpacing = 2 * kCacheLine;
 
 /// Arrival of one transfer. One line, so that a small message costs one cache line between two cores.
@@ -152,7 +153,7 @@ struct alignas(kCacheLine) BlockHeader {
   alignas(kLineSpacing) Doorbell doorbell;
   alignas(kLineSpacing) LiveState live;
   alignas(kLineSpacing) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
-  alignas(kLineSpacing) std::atomic<std::uint32_t> cpu;     ///< where the rank began its last call, plus one; 0: unknown
+  alignas(kLineSpacing) std::atomic<std::uint32_t> cpu;  ///< where the rank began its last call, plus one; 0: unknown
 };
 inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"
 

@@ -50,8 +50,8 @@ class RecordingLane {
     const std::uint64_t most = call_.protocol == Protocol::kBulk ? Tape::kFewBytes : kInlineBytes;
     if (move_.plain && move_.bytes != 0 && move_.bytes <= most && move_.destinations == 1 && move_.sources == 2)
       move_.reduce = reduce_few(call_.type, call_.op, move_.elements);
-    move_.few = move_.plain && move_.bytes != 0 && move_.bytes <= most &&
-                (move_.sources == 1 || move_.reduce != nullptr);
+    move_.few =
+        move_.plain && move_.bytes != 0 && move_.bytes <= most && (move_.sources == 1 || move_.reduce != nullptr);
     tape_.steps.push_back(move_);
     too_much_ |= tape_.steps.size() > Tape::kMostSteps;
     return !too_much_;
@@ -78,7 +78,8 @@ class RecordingLane {
       case SpanKind::kSlotOut:
         // Of several pieces the first has its start in the line.
         s.lined = call_.protocol != Protocol::kBulk && span.index == 0;
-        s.end = &channels_.end(call_.channel_base + span.channel, span.peer); break;
+        s.end = &channels_.end(call_.channel_base + span.channel, span.peer);
+        break;
       default: move_.plain = false;
     }
     tape_.spans.push_back(s);
