@@ -82,6 +82,15 @@ struct Settings {
   /// HOCKET_HOST_ID: ranks with the same text share a host; up to 255 bytes. Default: empty, the kernel's boot id.
   std::string host_id;
 
+  /// HOCKET_TOPO_FILE (or NCCL_TOPO_FILE), file: GPUs, NICs and the links between them as this file has them, in any
+  /// form that `hocket topo --from` reads, in place of what is found; CPUs and memory stay those of the machine. For
+  /// virtual machines that hide them. Default: empty, what is found.
+  std::string topo_file;
+
+  /// HOCKET_GRAPH_DUMP_FILE (or NCCL_GRAPH_DUMP_FILE), file: the rings and trees that suit the GPUs of a host are
+  /// written here, in NCCL's XML, by one rank of it. Default: empty, nowhere.
+  std::string graph_dump_file;
+
   /// HOCKET_INTERFACE: the network interfaces that other hosts may reach this one by, as in NCCL: "eth,ib" those whose
   /// names begin so, "=eth0" exactly this one, "^docker" all but those. Default: empty, all that are up; ordinary ones
   /// before link-local addresses, bridges of containers last.

@@ -173,6 +173,12 @@ constexpr Variable kVariables[] = {
     {"HOCKET_HOST_ID", "host_id", false, "text of up to 255 bytes",
      [](std::string_view text, Settings& s) { return text.size() <= 255 && (s.host_id = text, true); },
      [](const Settings& s) { return s.host_id; }},
+    {"HOCKET_TOPO_FILE", "topo_file", false, kFile,
+     [](std::string_view text, Settings& s) { return parse_file(text, s.topo_file); },
+     [](const Settings& s) { return s.topo_file; }},
+    {"HOCKET_GRAPH_DUMP_FILE", "graph_dump_file", false, kFile,
+     [](std::string_view text, Settings& s) { return parse_file(text, s.graph_dump_file); },
+     [](const Settings& s) { return s.graph_dump_file; }},
     {"HOCKET_INTERFACE", "interfaces", false, "names of interfaces, such as eth,ib or =eth0 or ^docker",
      [](std::string_view text, Settings& s) {
        return os::InterfaceFilter::parse(text).ok() && (s.interfaces = text, true);
@@ -223,6 +229,12 @@ constexpr std::string_view kOtherVariables[] = {
     "HOCKET_RENDEZVOUS", "HOCKET_PORT", "HOCKET_SECRET",     "HOCKET_TOPOLOGIES", "HOCKET_ROOT",   "HOCKET_UNIQUE_ID",
 };
 
+// Variables of NCCL's that mean the same here; hocket's own come first.
+constexpr std::pair<std::string_view, std::string_view> kNcclVariables[] = {
+    {"NCCL_TOPO_FILE", "HOCKET_TOPO_FILE"},
+    {"NCCL_GRAPH_DUMP_FILE", "HOCKET_GRAPH_DUMP_FILE"},
+};
+
 Status malformed(const Variable& variable, std::string_view value) {
   return error(Code::kInvalidArgument, "{}='{}' is not understood: {} takes {}", variable.name, value, variable.field,
                variable.accepted);
@@ -262,6 +274,15 @@ void warn_about_unknown(std::string_view name) {
 
 Result<Settings> parse_environment(const char* const* environment) {
   Settings settings;
+  for (const char* const* at = environment; at && *at; ++at) {
+    const std::string_view entry = *at;
+    for (const auto& [theirs, ours] : kNcclVariables) {
+      if (!entry.starts_with(theirs) || entry.substr(theirs.size()).substr(0, 1) != "=") continue;
+      const std::string_view value = trim(entry.substr(theirs.size() + 1));
+      const Variable& variable = *find_variable(ours);
+      if (!value.empty() && !variable.parse(value, settings)) return malformed(variable, value);
+    }
+  }
   std::vector<std::string_view> unknown;
   for (; environment && *environment; ++environment) {
     const std::string_view entry = *environment;

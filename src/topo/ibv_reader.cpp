@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -120,9 +121,24 @@ class Builder {
       at(port_).set("state", tokens[1] == "PORT_ACTIVE" ? "active" : "down");
     } else if (port_ >= 0 && key == "link_layer:") {
       at(port_).set("link_layer", std::string(tokens[1]));
+    } else if (port_ >= 0 && key == "active_width:") {
+      at(port_).set("width", std::string(tokens[1]));
+      add_rate();
+    } else if (port_ >= 0 && key == "active_speed:") {
+      at(port_).set("speed", std::string(tokens[1]));
+      add_rate();
     } else if (port_ >= 0 && key == "active_mtu:") {
       at(port_).set("mtu", std::string(tokens[1]));
     }
+  }
+
+  // "4X" lanes of "25.0" Gbit/s each, which only ibv_devinfo -v tells.
+  void add_rate() {
+    Node& port = at(port_);
+    const int lanes = number(port.get("width").substr(0, port.get("width").find('X')), 0);
+    const double gigabits = std::strtod(std::string(port.get("speed")).c_str(), nullptr);
+    if (lanes < 1 || lanes > 16 || !(gigabits > 0) || gigabits > 1000) return;
+    port.rate = {lanes * gigabits / 8 * 1e9, Origin::kReported};
   }
 
   // DEV PORT INDEX GID [IPv4] VER NETDEV

@@ -3,7 +3,8 @@
 //
 // Such a text knows ports, not where they are: the Graph has a host and its NICs. Each kNic has "rdma" (its name),
 // "link_layer", "state" ("active", "down"), "guid" (one for all functions of a card), "transport", and with GIDs
-// "gid_index" (the one to use), "gid_version", "netdev". Its rate is unknown: neither text tells it.
+// "gid_index" (the one to use), "gid_version", "netdev". Its rate is known from
+// ibv_devinfo -v only.
 #pragma once
 
 #include <string>

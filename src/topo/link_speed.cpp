@@ -73,18 +73,6 @@ double xgmi_bytes_per_second(std::string_view architecture) {
   return 24e9;
 }
 
-int full_nvlinks(int compute_capability) {
-  switch (compute_capability) {
-    case 60: return 4;
-    case 70: return 6;
-    case 80: return 12;
-    case 90:
-    case 100:
-    case 103: return 18;
-    default: return 0;
-  }
-}
-
 double socket_bytes_per_second(std::string_view arch, std::string_view vendor, int family, int model) {
   if (arch == "ppc64") return 32e9;
   if (arch == "arm64") return 6e9;

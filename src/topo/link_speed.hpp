@@ -27,9 +27,6 @@ double nvlink_bytes_per_second(int compute_capability);
 /// The same for one xGMI link, by the architecture's name in RCCL's files ("906", "910", "gfx942").
 double xgmi_bytes_per_second(std::string_view architecture);
 
-/// Links of a fully connected GPU of this compute capability: 18 for 90; 0 if there is no single answer.
-int full_nvlinks(int compute_capability);
-
 /// Between two NUMA domains of a host, by CPU. `vendor`, `family` and `model` as in NCCL's files ("GenuineIntel", 6,
 /// 143).
 double socket_bytes_per_second(std::string_view arch, std::string_view vendor, int family, int model);

@@ -3,6 +3,8 @@
 #include "topo/nccl_graph.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <map>
 
 #include "base/status.hpp"
@@ -143,6 +145,17 @@ std::string to_nccl_graph_xml(const Paths& paths, const SearchResult& result, co
   constexpr int kTreePattern = 3;
   return "<graphs version=\"1\">\n" + graph_text(paths, 0, kRingPattern, rings, nics) +
          graph_text(paths, 1, kTreePattern, trees, nics) + "</graphs>\n";
+}
+
+Status dump_nccl_graph(const Graph& machine, const std::string& path) {
+  const Paths paths(machine);
+  const std::string text = to_nccl_graph_xml(paths, search(paths), plan_nics(paths));
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  const bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int number = errno;
+  if ((file && std::fclose(file) != 0) || !written)
+    return system_error(Code::kSystem, number, "the graph can't be written to {} (HOCKET_GRAPH_DUMP_FILE)", path);
+  return {};
 }
 
 }  // namespace hocket::topo

@@ -41,4 +41,7 @@ Result<std::vector<NcclGraph>> parse_nccl_graphs(std::string text, const std::st
 /// NIC chosen for each GPU, a channel enters and leaves by the NICs of its ends.
 std::string to_nccl_graph_xml(const Paths& paths, const SearchResult& result, const NicPlan& nics);
 
+/// Searches the machine and writes the same into a file (HOCKET_GRAPH_DUMP_FILE); kSystem if it can't be written.
+Status dump_nccl_graph(const Graph& machine, const std::string& path);
+
 }  // namespace hocket::topo

@@ -416,8 +416,12 @@ class Builder {
     std::map<std::pair<int, int>, std::array<int, 2>> peers;  // GPU pair, lower first: links that each end reports
     std::map<std::pair<int, int>, int> to_switch;
     std::map<int, int> lost;
+    std::map<std::string, std::set<int>> asked;  // target: GPUs with links to it
+    for (const Report& report : reports_) asked[report.target].insert(report.gpu);
     for (const Report& report : reports_) {
       const int host = host_above(report.gpu);
+      // A target that is no device of the file, and that several GPUs have without a word on what it is.
+      const bool shared = report.tclass.empty() && asked[report.target].size() > 1;
       if (report.target == at(report.gpu).name) {
         note("{}: a link to the GPU itself, left out", report.where);
         continue;
@@ -436,7 +440,7 @@ class Builder {
                                 {rate_of(report.gpu, false) * report.count, Origin::kNominal},
                                 0});
       } else if (report.tclass.starts_with("0680") || report.target == kHiddenSwitch ||
-                 (node >= 0 && at(node).kind == NodeKind::kNvSwitch)) {
+                 (node >= 0 ? at(node).kind == NodeKind::kNvSwitch : shared)) {
         to_switch[{report.gpu, nvswitch(host, report.target)}] += report.count;
       } else {
         lost[report.gpu] += report.count;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's and RCCL's topology XML: a machine or an error, and what is saved of a machine reads back.
+// NCCL's and RCCL's topology XML: a machine or an error; what is saved of a machine reads back; rings that are found on
+// it hold.
 #include <string>
 
 #include "fuzz/fuzz.hpp"
 #include "topo/nccl_reader.hpp"
+#include "topo/nics.hpp"
+#include "topo/search.hpp"
 
 using namespace hocket;
 
@@ -12,5 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (!graph.ok()) return 0;
   FUZZ_REQUIRE(graph->check().ok());
   FUZZ_REQUIRE(topo::graph_from_nccl_text(topo::to_nccl_xml(*graph), "saved.xml").ok());
+  const topo::Paths paths(*graph);
+  (void)topo::plan_nics(paths);
+  if (paths.gpus().size() > 5) return 0;  // more take longer than a run should
+  const topo::SearchResult result = topo::search(paths);
+  if (!result.machine.rings.empty()) FUZZ_REQUIRE(topo::check_rings(paths, paths.gpus(), result.machine).ok());
+  (void)topo::search_text(paths, result);
   return 0;
 }

@@ -25,6 +25,15 @@ TEST(IbvDevinfo, PortsOfOneDeviceAreApartAndKeepTheirCard) {
   EXPECT_EQ(nic(*graph, 0).get("link_layer"), "Ethernet");
 }
 
+TEST(IbvDevinfo, VerboseFormTellsTheRate) {
+  const Result<Graph> graph = graph_from_ibv_text(
+      "hca_id:\tmlx5_0\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tactive_width:\t\t4X (2)\n"
+      "\t\t\tactive_speed:\t\t50.0 Gbps (64)\n",
+      "d.txt");
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(nic(*graph, 0).rate, (Rate{25e9, Origin::kReported}));
+}
+
 TEST(ShowGids, VersionTwoWithAnAddressWins) {
   const std::string text =
       "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV\n---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---\n"

@@ -105,6 +105,15 @@ TEST(NcclXml, HiddenSwitchesAreOneSwitchForAll) {
   EXPECT_NEAR(links(graph)[0].rate.bytes_per_second, 18 * 20.6e9, 1);
 }
 
+TEST(NcclXml, ATargetOfSeveralGpusThatIsNotInTheFileIsASwitch) {
+  const std::string up = "<nvlink target=\"0000:c0:00.0\" count=\"2\"/>";
+  const Graph graph = read(system(gpu("0000:06:00.0", "0", up) + gpu("0000:07:00.0", "1", up)));
+  EXPECT_EQ(graph.count(NodeKind::kNvSwitch), 1);
+  const std::string gone = nvlink("0000:c0:00.0", "2");  // tclass says: a GPU, which was cut out of the file
+  EXPECT_EQ(read(system(gpu("0000:06:00.0", "0", gone) + gpu("0000:07:00.0", "1", gone))).count(NodeKind::kNvSwitch),
+            0);
+}
+
 TEST(NcclXml, TwoHostsOfOneNvlinkDomainKeepTheirBusIdsApart) {
   const std::string up = nvlink("fffffff:ff:ff.0", "18", "0x068000");
   const std::string cpu = "<cpu host_hash=\"0x1\" numaid=\"0\">" + gpu("0008:06:00.0", "0", up, "103") + "</cpu>";
