@@ -12,6 +12,7 @@
 
 #include "base/status.hpp"
 #include "tools/topo_corpus.hpp"
+#include "tools/topo_picture.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/machine_file.hpp"
@@ -112,6 +113,32 @@ std::string devices_text(const Graph& graph) {
   return out;
 }
 
+std::string svg_of(const Graph& graph, const std::string& title) {
+  const hocket::topo::Paths paths(graph);
+  return topo_svg(paths, search(paths), plan_nics(paths), title);
+}
+
+// "NVL 240" for each pair, as nvidia-smi would lay it out.
+std::string paths_text(const Graph& graph) {
+  const hocket::topo::Paths paths(graph);
+  std::vector<std::pair<std::string, int>> devices;
+  for (const int gpu : paths.gpus()) devices.emplace_back("GPU" + gpu_label(graph, gpu), gpu);
+  for (const hocket::topo::NicUse& use : plan_nics(paths).nics) {
+    if (use.aside.empty()) devices.emplace_back(use.name, use.nic);
+  }
+  std::string out;
+  for (const auto& [name, node] : devices) out += '\t' + name;
+  for (const auto& [name, from] : devices) {
+    out += '\n' + name;
+    for (const auto& [other, to] : devices) {
+      const hocket::topo::Path path = paths.between(from, to);
+      out += from == to ? std::string("\tX")
+                        : hocket::format("\t{} {:.3g}", to_string(path.type), path.bytes_per_second / 1e9);
+    }
+  }
+  return out + '\n';
+}
+
 std::string nccl_graph_of(const Graph& graph) {
   const hocket::topo::Paths paths(graph);
   return to_nccl_graph_xml(paths, search(paths), plan_nics(paths));
@@ -148,13 +175,21 @@ int topo_main(int argc, char** argv) {
                  "write the machine as NCCL topology XML into this file ('-': stdout) and print no more");
   std::string corpus;
   std::string answers;
+  std::string page;
   bool table = false;
   app.add_option("--corpus", corpus, "with --table: read every file below this folder and print a row for each");
   app.add_flag("--table", table, "see --corpus");
+  app.add_option("--page", page,
+                 "with --corpus: write a page of pictures for a browser into this file, in place of a table");
   app.add_option("--answers", answers, "what is right for the files of --corpus; default: answers.txt in that folder");
   app.add_option("--graph", graph_file,
                  "write the rings and trees as NCCL graph XML (for NCCL_GRAPH_FILE) into this file ('-': stdout)");
+  std::string svg;
+  bool path_types = false;
+  app.add_option("--svg", svg, "draw the machine, with rings and loads, into this file ('-': stdout)");
+  app.add_flag("--paths", path_types, "print the kind of path between any two GPUs and NICs, and its GB/s");
   CLI11_PARSE(app, argc, argv);
+  if (!corpus.empty() && !page.empty()) return topo_corpus_page(corpus, page);
   if (!corpus.empty()) return topo_corpus(corpus, answers);
 
   Graph graph;
@@ -175,6 +210,11 @@ int topo_main(int argc, char** argv) {
   }
   if (!save.empty()) return save_text(to_nccl_xml(graph), save);
   if (!graph_file.empty()) return save_text(nccl_graph_of(graph), graph_file);
+  if (!svg.empty()) return save_text(svg_of(graph, from.empty() ? "this machine" : from), svg);
+  if (path_types) {
+    hocket::print(stdout, "{}", paths_text(graph));
+    return 0;
+  }
   if (json) {
     hocket::print(stdout, "{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
   } else {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "tools/topo_picture.hpp"
 #include "topo/cpu_budget.hpp"
 #include "topo/machine_file.hpp"
 #include "topo/nccl_graph.hpp"
@@ -328,9 +329,8 @@ void print_row(const Row& row) {
                 row.structure, row.rings, row.total, row.nccl, row.near, row.milliseconds, verdict);
 }
 
-}  // namespace
-
-int topo_corpus(const std::string& folder, const std::string& answers_path) {
+// Every file below the folder, by name; none if it can't be read.
+std::vector<std::string> files_below(const std::string& folder) {
   std::error_code failed;
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, failed)) {
@@ -338,11 +338,39 @@ int topo_corpus(const std::string& folder, const std::string& answers_path) {
     if (!entry.is_regular_file() || name.ends_with(".md") || name == "answers.txt") continue;
     files.push_back(fs::relative(entry.path(), folder).string());
   }
-  if (failed || files.empty()) {
-    hocket::print(stderr, "hocket topo: no files in {}\n", folder);
-    return 1;
-  }
+  if (failed || files.empty()) hocket::print(stderr, "hocket topo: no files in {}\n", folder);
   std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+int topo_corpus_page(const std::string& folder, const std::string& page) {
+  std::string html =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Machines as hocket sees them</title>"
+      "<style>body{font-family:sans-serif;margin:2em} svg{max-width:100%;height:auto;border-top:1px solid #ccd}</style>"
+      "</head><body>\n<h1>Machines as hocket sees them</h1>\n<p>Made by hocket topo --corpus FOLDER --page FILE. Lines "
+      "are PCI links, coloured by the load that the rings put on them; arcs are rings over all GPUs, on NVLink where "
+      "it "
+      "joins the GPUs. Hold the pointer over a line for its figures.</p>\n";
+  int machines = 0;
+  for (const std::string& file : files_below(folder)) {
+    const Result<Graph> graph = topo::graph_from_file((fs::path(folder) / file).string());
+    if (!graph.ok() || graph->count(NodeKind::kGpu) == 0) continue;
+    const Paths paths(*graph);
+    html += topo_svg(paths, search(paths), plan_nics(paths), file);
+    ++machines;
+  }
+  std::ofstream out(page);
+  out << html << "</body></html>\n";
+  if (machines > 0 && out.flush()) return 0;
+  hocket::print(stderr, "hocket topo: {} can't be written\n", page);
+  return 1;
+}
+
+int topo_corpus(const std::string& folder, const std::string& answers_path) {
+  const std::vector<std::string> files = files_below(folder);
+  if (files.empty()) return 1;
   const std::map<std::string, Answer> answers =
       read_answers(answers_path.empty() ? (fs::path(folder) / "answers.txt").string() : answers_path);
   hocket::print(

@@ -9,3 +9,6 @@
 /// nccl-xml/NAME.xml), and by `answers` (DIR/answers.txt if empty; none if that is not there). Returns 0 if no row is
 /// wrong, else 1.
 int topo_corpus(const std::string& folder, const std::string& answers);
+
+/// One page with a picture of every machine with GPUs below `folder`, for a browser. 0, or 1 with a line on stderr.
+int topo_corpus_page(const std::string& folder, const std::string& page);

@@ -450,6 +450,8 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
           outcome.graph_bytes = bytes.size();
         }
       }
+    } else if (!args.settings.topo_file.empty() || !args.settings.graph_dump_file.empty()) {
+      reached = machine.status();  // asked for, so not to be passed over
     } else {
       HOCKET_LOG(LogLevel::kWarn, "rank {} cannot read the machine's topology: {}", args.rank, machine.status().text());
     }

@@ -3,6 +3,7 @@
 #include "topo/smi_reader.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
@@ -30,6 +31,13 @@ class Groups {
 };
 
 using Members = std::vector<std::size_t>;
+
+// -1 for what is no number of a device or a domain.
+int number_of(std::string_view digits) {
+  int value = 0;
+  const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return bad == std::errc() && end == digits.data() + digits.size() && value >= 0 && value < 100'000 ? value : -1;
+}
 
 class Builder {
  public:
@@ -157,7 +165,7 @@ class Builder {
     const auto alike = [this](const std::string Domain::*part, const std::string& value) {
       return std::count_if(domains_.begin(), domains_.end(), [&](const Domain& other) { return other.*part == value; });
     };
-    if (!first.empty() && first.size() < 6 && alike(&Domain::numa, text) == 1) at(numa).os_index = std::stoi(first);
+    if (alike(&Domain::numa, text) == 1) at(numa).os_index = number_of(first);
     if (!text.empty() && !is_one_number(text)) at(numa).set("numa_affinity", text);
     const Result<CpuSet> cpus = CpuSet::parse_list(domains_[domain].cpus);
     if (cpus.ok() && alike(&Domain::cpus, domains_[domain].cpus) == 1 && !cpus->intersects(graph_.cpus.allowed))
@@ -215,8 +223,8 @@ class Builder {
     const int node = graph_.add(device.gpu ? NodeKind::kGpu : NodeKind::kNic, parent);
     node_[i] = node;
     if (device.gpu) {
-      const std::string digits = device.column.starts_with("GPU") ? device.column.substr(3) : std::string();
-      at(node).os_index = digits.empty() || digits.size() > 5 ? static_cast<int>(i) : std::stoi(digits);
+      const int number = device.column.starts_with("GPU") ? number_of(device.column.substr(3)) : -1;
+      at(node).os_index = number < 0 ? static_cast<int>(i) : number;
       at(node).set("dev", format("{}", at(node).os_index));
       if (!device.gpu_numa.empty()) at(node).set("gpu_numa", device.gpu_numa);
     } else {

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// tools/topo_picture.cpp: see topo_picture.hpp. First everything gets its place, then it is drawn from back to front.
+#include "tools/topo_picture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "base/format.hpp"
+
+namespace {
+
+using hocket::format;
+using hocket::topo::Edge;
+using hocket::topo::EdgeKind;
+using hocket::topo::Graph;
+using hocket::topo::Link;
+using hocket::topo::Node;
+using hocket::topo::NodeKind;
+using hocket::topo::Paths;
+namespace topo = hocket::topo;
+
+constexpr double kLeafWidth = 78;
+constexpr double kLeafHeight = 36;
+constexpr double kGap = 10;
+constexpr double kLevel = 66;  // from one row to the next
+constexpr double kTop = 64;
+constexpr std::size_t kMostRings = 12;
+constexpr const char* kColours[] = {"#d1495b", "#2e86ab", "#3c9d5f", "#e09f3e", "#7b4ea3", "#1b998b",
+                                    "#c2185b", "#5c7cfa", "#8d6e63", "#689f38", "#f4511e", "#455a64"};
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+  }
+  return out;
+}
+
+struct Box {
+  double x = 0;  // left
+  double y = 0;  // top
+  double width = 0;
+  double height = 0;
+  double middle() const { return x + width / 2; }
+  double bottom() const { return y + height; }
+};
+
+class Picture {
+ public:
+  Picture(const Paths& paths, const topo::SearchResult& result, const topo::NicPlan& nics, const std::string& title)
+      : paths_(paths), graph_(paths.graph()), result_(result), nics_(nics), title_(title) {
+    for (const topo::NicUse& use : nics.nics) {
+      if (!use.aside.empty()) aside_[use.nic] = use.aside;
+    }
+    loads_.assign(paths.links().size(), 0);
+    if (result.machine.loads.size() == loads_.size()) loads_ = result.machine.loads;
+  }
+
+  std::string draw() {
+    int deepest = 0;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (is_drawn(static_cast<int>(i))) deepest = std::max(deepest, depth(static_cast<int>(i)));
+    }
+    leaf_y_ = kTop + kLevel * std::max(deepest, 1);
+    double x = kGap;
+    for (const int host : graph_.of_kind(NodeKind::kHost)) x = place_host(host, x) + 3 * kGap;
+    width_ = std::max(x, 480.0);
+    draw_pci();
+    draw_islands();
+    draw_rings();
+    draw_boxes();
+    draw_words();
+    return format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" font-family="
+               "\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+               width_, bottom_ + kGap, width_) +
+           back_ + front_ + "</svg>\n";
+  }
+
+ private:
+  const Node& at(int node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
+
+  bool is_leaf(int node) const {
+    const NodeKind kind = at(node).kind;
+    return kind == NodeKind::kGpu || kind == NodeKind::kNic || kind == NodeKind::kPciDevice;
+  }
+
+  bool is_drawn(int node) const {
+    switch (at(node).kind) {
+      case NodeKind::kGpu:
+      case NodeKind::kPciDevice: return true;
+      case NodeKind::kNic: return !aside_.contains(node);
+      case NodeKind::kHostBridge:
+      case NodeKind::kPciSwitch: {
+        const std::vector<int> below = graph_.children(node);
+        return std::any_of(below.begin(), below.end(), [this](int child) { return is_drawn(child); });
+      }
+      default: return false;
+    }
+  }
+
+  // Rows below the NUMA domain's; a host bridge has none.
+  int depth(int node) const {
+    int rows = 1;
+    for (int above = at(node).parent; above >= 0; above = at(above).parent)
+      rows += at(above).kind == NodeKind::kPciSwitch;
+    return rows;
+  }
+
+  // ---- Places
+
+  double place_host(int host, double x) {
+    const double begin = x;
+    std::vector<int> loose;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const int node = static_cast<int>(i);
+      if (graph_.ancestor(node, NodeKind::kHost) != host) continue;
+      if (at(node).kind == NodeKind::kNuma && !at(node).cpus.empty()) x = place_numa(node, x);
+      if (at(node).kind == NodeKind::kNuma && at(node).cpus.empty() && has_devices(node)) x = place_numa(node, x);
+      if (is_drawn(node) && at(node).parent >= 0 && is_above_domains(at(at(node).parent).kind)) loose.push_back(node);
+    }
+    for (const int node : loose) x = place(node, x) + kGap;
+    if (graph_.count(NodeKind::kHost) > 1) boxes_[host] = {begin - kGap / 2, kTop - 22, x - begin, 14};
+    return x;
+  }
+
+  static bool is_above_domains(NodeKind kind) { return kind == NodeKind::kHost || kind == NodeKind::kPackage; }
+
+  bool has_devices(int node) const {
+    const std::vector<int> below = graph_.children(node);
+    return std::any_of(below.begin(), below.end(), [this](int child) { return is_drawn(child); });
+  }
+
+  double place_numa(int numa, double x) {
+    const double begin = x;
+    for (const int child : graph_.children(numa)) {
+      if (is_drawn(child)) x = place(child, x) + kGap;
+    }
+    x = std::max(x - kGap, begin + 1.4 * kLeafWidth);
+    boxes_[numa] = {begin, kTop, x - begin, 26};
+    return x + 2 * kGap;
+  }
+
+  // Returns the right edge.
+  double place(int node, double x) {
+    if (is_leaf(node)) {
+      boxes_[node] = {x, leaf_y_, kLeafWidth, kLeafHeight};
+      return x + kLeafWidth;
+    }
+    const double begin = x;
+    for (const int child : graph_.children(node)) {
+      if (is_drawn(child)) x = place(child, x) + kGap;
+    }
+    x -= kGap;
+    if (at(node).kind == NodeKind::kPciSwitch) boxes_[node] = {begin, kTop + kLevel * depth(node), x - begin, 18};
+    return x;
+  }
+
+  // ---- Lines
+
+  static std::string load_colour(double part) {
+    if (part <= 0) return "#b0b7bf";
+    // From orange to red.
+    return format("#{:02x}{:02x}40", 0xd8, static_cast<int>(0xa0 - 0x70 * std::min(part, 1.0)));
+  }
+
+  void line(std::string* out, double x1, double y1, double x2, double y2, const std::string& colour, double thick,
+            const std::string& tip) {
+    *out += format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.1f}\"><title>{}"
+        "</title></line>\n",
+        x1, y1, x2, y2, colour, thick, escaped(tip));
+  }
+
+  void text(std::string* out, double x, double y, const std::string& words, const std::string& more = "") {
+    *out += format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, escaped(words));
+  }
+
+  // The nearest node above that has a box.
+  int drawn_above(int node) const {
+    int above = at(node).parent;
+    while (above >= 0 && !boxes_.contains(above)) above = at(above).parent;
+    return above;
+  }
+
+  void draw_pci() {
+    for (std::size_t i = 0; i < paths_.links().size(); i += 2) {
+      const Link& link = paths_.links()[i];
+      if (link.kind == EdgeKind::kPcie || link.kind == EdgeKind::kC2c) {
+        const int lower = link.to;
+        const int upper = link.kind == EdgeKind::kC2c ? link.from : drawn_above(lower);
+        if (upper < 0 || !boxes_.contains(lower) || !boxes_.contains(upper)) continue;
+        const Box& below = boxes_[lower];
+        const Box& above = boxes_[upper];
+        const double load = std::max(loads_[i], loads_[i + 1]);
+        const std::string tip = format("{:.3g} GB/s each way, rings use {:.3g} and {:.3g}", link.bytes_per_second / 1e9,
+                                       loads_[i] / 1e9, loads_[i + 1] / 1e9);
+        const double shift = link.kind == EdgeKind::kC2c ? 14 : 0;
+        const double x2 = std::clamp(below.middle(), above.x + 4, above.x + above.width - 4) + shift;
+        line(&back_, below.middle() + shift, below.y, x2, above.bottom(),
+             link.kind == EdgeKind::kC2c ? "#6a4c93" : load_colour(load / link.bytes_per_second),
+             1 + std::log2(1 + link.bytes_per_second / 1e10), tip);
+        text(&back_, (below.middle() + x2) / 2 + 3 + shift, (below.y + above.bottom()) / 2 + 3,
+             format("{:.3g}", link.bytes_per_second / 1e9), "font-size=\"9\" fill=\"#667\"");
+      } else if (link.kind == EdgeKind::kSocket && boxes_.contains(link.from) && boxes_.contains(link.to)) {
+        // Only neighbours in the picture: with many domains the rest would hide everything.
+        const Box& left = boxes_[link.from];
+        const Box& right = boxes_[link.to];
+        if (std::abs(right.x - (left.x + left.width)) > 3 * kGap) continue;
+        const double load = std::max(loads_[i], loads_[i + 1]);
+        line(&back_, left.x + left.width, left.y + 13, right.x, right.y + 13, load_colour(load / link.bytes_per_second),
+             4, format("{:.3g} GB/s each way", link.bytes_per_second / 1e9));
+      }
+    }
+  }
+
+  // A bar of NVSwitches under its GPUs, or arcs between the GPUs of a mesh.
+  void draw_islands() {
+    const double row = leaf_y_ + kLeafHeight;
+    bottom_ = row + 20;
+    for (const topo::Island& island : result_.islands) {
+      if (island.kind == topo::IslandKind::kSwitched) {
+        double left = 1e9;
+        double right = 0;
+        for (const int gpu : island.gpus) {
+          left = std::min(left, boxes_[gpu].x);
+          right = std::max(right, boxes_[gpu].x + boxes_[gpu].width);
+        }
+        const double y = row + 40;
+        back_ += format(
+            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"20\" rx=\"4\" fill=\"#dcefe2\" "
+            "stroke=\"#3c9d5f\"/>\n",
+            left, y, right - left, 20.0);
+        text(&back_, (left + right) / 2, y + 14, format("NVSwitch, {} links a GPU", island.links),
+             "text-anchor=\"middle\"");
+        for (const int gpu : island.gpus)
+          line(&back_, boxes_[gpu].middle(), row, boxes_[gpu].middle(), y, "#3c9d5f", 4,
+               format("{} links", island.links));
+        bottom_ = std::max(bottom_, y + 30);
+      } else {
+        for (std::size_t i = 0; i < paths_.links().size(); i += 2) {
+          const Link& link = paths_.links()[i];
+          if (link.kind != EdgeKind::kNvlink || !boxes_.contains(link.from) || !boxes_.contains(link.to)) continue;
+          if (std::find(island.gpus.begin(), island.gpus.end(), link.from) == island.gpus.end()) continue;
+          arc(&back_, link.from, link.to, 0, "#c9d3c0", 2.0 + 2.0 * link.links, 1,
+              format("{} links, {:.3g} GB/s each way", link.links, link.bytes_per_second / 1e9));
+        }
+      }
+    }
+  }
+
+  void arc(std::string* out, int from, int to, double shift, const std::string& colour, double thick, double opacity,
+           const std::string& tip) {
+    const double row = leaf_y_ + kLeafHeight;
+    const double x1 = boxes_[from].middle() + shift;
+    const double x2 = boxes_[to].middle() + shift;
+    // Far arcs go deeper, but not without end.
+    const double deep = 16 + 5 * std::sqrt(std::abs(x2 - x1));
+    const double low = row + deep;
+    bottom_ = std::max(bottom_, row + deep * 0.75 + 8);
+    *out += format(
+        "<path d=\"M {:.1f} {:.1f} C {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" "
+        "stroke-width=\"{:.1f}\" opacity=\"{:.2f}\"><title>{}</title></path>\n",
+        x1, row, x1, low, x2, low, x2, row, colour, thick, opacity, escaped(tip));
+  }
+
+  // Equal rings once, with how many they are.
+  std::vector<std::pair<topo::Ring, int>> distinct_rings() const {
+    std::vector<std::pair<topo::Ring, int>> found;
+    const auto take = [&found](const topo::RingSet& set) {
+      for (const topo::Ring& ring : set.rings) {
+        const auto known =
+            std::find_if(found.begin(), found.end(), [&ring](const auto& one) { return one.first.gpus == ring.gpus; });
+        if (known == found.end()) {
+          found.emplace_back(ring, 1);
+        } else {
+          ++known->second;
+        }
+      }
+    };
+    take(result_.machine);
+    return found;
+  }
+
+  void draw_rings() {
+    const auto rings = distinct_rings();
+    for (std::size_t r = 0; r < rings.size() && r < kMostRings; ++r) {
+      const std::vector<int>& gpus = rings[r].first.gpus;
+      const double shift =
+          (static_cast<double>(r) - static_cast<double>(std::min(rings.size(), kMostRings) - 1) / 2) * 4;
+      for (std::size_t i = 0; gpus.size() > 1 && i < gpus.size(); ++i) {
+        arc(&front_, gpus[i], gpus[(i + 1) % gpus.size()], shift, kColours[r], 1.6, 0.85,
+            format("ring {}: {} to {}", r, topo::gpu_label(graph_, gpus[i]),
+                   topo::gpu_label(graph_, gpus[(i + 1) % gpus.size()])));
+      }
+    }
+  }
+
+  // ---- Boxes and words
+
+  void draw_boxes() {
+    for (const auto& [node, box] : boxes_) {
+      std::string fill = "#eef1f4";
+      std::string first;
+      std::string second;
+      switch (at(node).kind) {
+        case NodeKind::kGpu:
+          fill = "#e3f2d9";
+          first = "GPU " + topo::gpu_label(graph_, node);
+          second = at(node).name;
+          break;
+        case NodeKind::kNic:
+          fill = "#fdebd3";
+          first = topo::nic_name(graph_, node);
+          second = at(node).rate.known() ? format("{:.4g} Gbit/s", at(node).rate.bytes_per_second * 8 / 1e9) : "NIC";
+          break;
+        case NodeKind::kPciDevice:
+          first = "device";
+          second = at(node).name;
+          break;
+        case NodeKind::kNuma:
+          fill = "#dbe7f5";
+          first = at(node).os_index >= 0 ? format("NUMA {}", at(node).os_index) : std::string("CPU");
+          if (!at(node).cpus.empty()) first += "  CPUs " + at(node).cpus.to_string();
+          break;
+        case NodeKind::kHost: first = format("host {}", at(node).index); break;
+        default: {
+          // Without the domain that nearly all devices share.
+          std::string_view bus = at(node).name;
+          if (bus.starts_with("0000:")) bus.remove_prefix(5);
+          first = bus.empty() ? std::string("switch") : format("switch {}", bus);
+        }
+      }
+      front_ += format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
+          "stroke=\"#8895a3\"/>\n",
+          box.x, box.y, box.width, box.height, fill);
+      const auto room = static_cast<std::size_t>(box.width / 5.6);
+      const auto cut = [room](std::string words) {
+        return words.size() > room ? words.substr(0, room > 1 ? room - 1 : 0) + "." : words;
+      };
+      const double y = box.y + (second.empty() ? box.height / 2 + 4 : 15);
+      text(&front_, box.middle(), y, cut(first), "text-anchor=\"middle\"");
+      if (!second.empty())
+        text(&front_, box.middle(), y + 13, cut(second), "text-anchor=\"middle\" font-size=\"9\" fill=\"#556\"");
+    }
+  }
+
+  void draw_words() {
+    text(&front_, kGap, 20, title_, "font-size=\"15\" font-weight=\"bold\"");
+    text(&front_, kGap, 36, structure_text(paths_, result_) + "; figures are GB/s each way that transfers get",
+         "fill=\"#556\"");
+    double y = bottom_ + 14;
+    const auto rings = distinct_rings();
+    for (std::size_t r = 0; r < rings.size() && r < kMostRings; ++r, y += 14) {
+      std::vector<std::string> labels;
+      for (const int gpu : rings[r].first.gpus) labels.push_back(topo::gpu_label(graph_, gpu));
+      const std::string times = rings[r].second > 1 ? format("{} x ", rings[r].second) : "";
+      text(&front_, kGap, y,
+           format("{}ring {}  at {:.4g} GB/s", times, hocket::join(labels, " "), rings[r].first.bytes_per_second / 1e9),
+           format("fill=\"{}\"", kColours[r]));
+    }
+    if (rings.size() > kMostRings) {
+      text(&front_, kGap, y, format("and {} more", rings.size() - kMostRings));
+      y += 14;
+    }
+    if (!result_.machine.rings.empty()) {
+      text(&front_, kGap, y,
+           format("together {:.4g} GB/s, bound {:.4g} GB/s", result_.machine.bytes_per_second / 1e9,
+                  result_.machine.bound_bytes_per_second / 1e9));
+      y += 14;
+    }
+    for (const std::string& finding : result_.findings) {
+      text(&front_, kGap, y, finding, "fill=\"#b00020\"");
+      y += 14;
+    }
+    std::vector<std::string> names;
+    for (const topo::NicUse& use : nics_.nics) {
+      if (!use.aside.empty() && names.size() < 6) names.push_back(format("{} ({})", use.name, use.aside));
+    }
+    if (!names.empty()) {
+      text(&front_, kGap, y,
+           format("set aside: {}{}", hocket::join(names, ", "), aside_.size() > names.size() ? " …" : ""));
+      y += 14;
+    }
+    bottom_ = y;
+  }
+
+  const Paths& paths_;
+  const Graph& graph_;
+  const topo::SearchResult& result_;
+  const topo::NicPlan& nics_;
+  const std::string& title_;
+  std::map<int, std::string> aside_;
+  std::vector<double> loads_;
+  std::map<int, Box> boxes_;
+  double leaf_y_ = 0;
+  double width_ = 0;
+  double bottom_ = 0;
+  std::string back_;
+  std::string front_;
+};
+
+}  // namespace
+
+std::string topo_svg(const Paths& paths, const topo::SearchResult& result, const topo::NicPlan& nics,
+                     const std::string& title) {
+  return Picture(paths, result, nics, title).draw();
+}
