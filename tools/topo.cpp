@@ -12,12 +12,14 @@
 
 #include "base/status.hpp"
 #include "tools/topo_corpus.hpp"
+#include "tools/topo_json.hpp"
 #include "tools/topo_picture.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/machine_file.hpp"
 #include "topo/nccl_graph.hpp"
 #include "topo/nccl_reader.hpp"
+#include "topo/near_cpus.hpp"
 #include "topo/nics.hpp"
 #include "topo/search.hpp"
 
@@ -99,12 +101,14 @@ std::string devices_text(const Graph& graph) {
   std::string out = "\n" + search_text(paths, search(paths));
   const hocket::topo::NicPlan plan = plan_nics(paths);
   for (const hocket::topo::NicOfGpu& of_gpu : plan.gpus) {
-    if (of_gpu.chosen < 0) continue;
-    std::vector<std::string> names;
-    for (const int nic : of_gpu.nearest) names.push_back(nic_name(graph, nic));
-    out += hocket::format("GPU {} nearest {} {}, uses {} at {:.3g} GB/s\n", gpu_label(graph, of_gpu.gpu),
-                          hocket::join(names, ","), to_string(of_gpu.type), nic_name(graph, of_gpu.chosen),
-                          of_gpu.bytes_per_second / 1e9);
+    out += hocket::format("GPU {}", gpu_label(graph, of_gpu.gpu));
+    if (of_gpu.chosen >= 0) {
+      std::vector<std::string> names;
+      for (const int nic : of_gpu.nearest) names.push_back(nic_name(graph, nic));
+      out += hocket::format("  nearest {} {}, uses {} at {:.3g} GB/s", hocket::join(names, ","), to_string(of_gpu.type),
+                            nic_name(graph, of_gpu.chosen), of_gpu.bytes_per_second / 1e9);
+    }
+    out += hocket::format("  helper threads on CPUs {}\n", near_cpus(graph, of_gpu.gpu).to_string());
   }
   for (const hocket::topo::NicUse& use : plan.nics) {
     if (!use.aside.empty()) out += hocket::format("NIC {} set aside: {}\n", use.name, use.aside);
@@ -166,7 +170,7 @@ int topo_main(int argc, char** argv) {
   std::string from;
   std::string save;
   std::string graph_file;
-  app.add_flag("--json", json, "print JSON: {\"graph\": ..., \"derived\": ...}");
+  app.add_flag("--json", json, "print JSON: {\"graph\": ..., \"derived\": ..., \"devices\": ...}");
   app.add_option("--from", from,
                  "a file that tells of a machine: hwloc XML (lstopo FILE.xml), NCCL or RCCL topology XML, the text of "
                  "nvidia-smi topo -m, rocm-smi --showtopo, ibv_devinfo or show_gids; or synthetic:\"package:2 numa:1 "
@@ -216,7 +220,9 @@ int topo_main(int argc, char** argv) {
     return 0;
   }
   if (json) {
-    hocket::print(stdout, "{{\"graph\":{},\"derived\":{}}}\n", graph.to_json(), conclusions_json(graph));
+    const hocket::topo::Paths paths(graph);
+    hocket::print(stdout, "{{\"graph\":{},\"derived\":{},\n\"devices\":{}}}\n", graph.to_json(),
+                  conclusions_json(graph), devices_json(paths, search(paths), plan_nics(paths)));
   } else {
     hocket::print(stdout, "{}{}{}", graph.to_text(), conclusions_text(graph), devices_text(graph));
   }

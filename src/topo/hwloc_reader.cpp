@@ -25,7 +25,9 @@
 #include <optional>
 
 #include "base/status.hpp"
+#include "topo/ibv_reader.hpp"
 #include "topo/link_speed.hpp"
+#include "topo/nvml_reader.hpp"
 
 namespace hocket::topo {
 
@@ -375,6 +377,28 @@ class Builder {
     if (at(node).kind == NodeKind::kNic && read_sysfs_) at(node).rate = port_rate(node, nets, verbs);
   }
 
+  // Which address of an Ethernet port RoCE uses; a port has up to a few hundred rows, most of them empty.
+  void read_gids(int node, const std::string& directory) {
+    if (at(node).get("link_layer") != "Ethernet") return;
+    std::vector<Gid> table;
+    for (int index = 0; index < 256; ++index) {
+      Gid gid;
+      gid.index = index;
+      gid.address = sysfs(format("{}/gids/{}", directory, index));
+      if (gid.address.empty()) break;
+      const std::string type = sysfs(format("{}/gid_attrs/types/{}", directory, index));
+      if (gid.address.find_first_not_of("0:") == std::string::npos || type.empty()) continue;
+      describe_address(&gid);
+      gid.roce_version = type.find("v2") != std::string::npos ? 2 : 1;
+      table.push_back(std::move(gid));
+    }
+    const int best = best_gid(table);
+    if (best < 0) return;
+    const auto row = std::find_if(table.begin(), table.end(), [best](const Gid& gid) { return gid.index == best; });
+    at(node).set("gid_index", format("{}", best));
+    at(node).set("gid_version", format("{}", row->roce_version));
+  }
+
   // The sum over the device's ports: verbs ports ("100 Gb/sec (4X EDR)") if it has any, else interfaces (Mbit/s).
   Rate port_rate(int node, const std::vector<std::string>& nets, const std::vector<std::string>& verbs) {
     double gigabits = 0;
@@ -386,6 +410,7 @@ class Builder {
         // A port that is down reports a rate as well.
         if (sysfs(directory + "/state").find("ACTIVE") == std::string::npos) continue;
         at(node).set("link_layer", sysfs(directory + "/link_layer"));
+        if (at(node).get("gid_index").empty()) read_gids(node, directory);
         gigabits += std::strtod(rate.c_str(), nullptr);
       }
     }
@@ -637,6 +662,10 @@ Graph load_machine(const ReaderOptions& options) {
                                   : Result<Graph>(error(Code::kOutOfMemory, "hwloc can't start"));
   if (loaded.ok()) {
     graph = std::move(*loaded);
+    if (options.root.empty()) {
+      add_nvlinks(&graph);
+      graph.normalise();
+    }
   } else {
     graph = flat_machine(cpus);
     notes.push_back(format("caches, memory and devices unknown: {}", loaded.status().text()));

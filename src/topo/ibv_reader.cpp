@@ -156,9 +156,7 @@ class Builder {
     const int node = nic(tokens[0], tokens[1]);
     if (node < 0) return;
     gid.roce_version = *version == "v2" ? 2 : 1;
-    gid.local = tokens[3].starts_with("fe80:");
-    // The address itself decides: scripts print an IPv4 column also for addresses that have none inside.
-    gid.ipv4 = tokens[3].starts_with("0000:0000:0000:0000:0000:ffff:");
+    describe_address(&gid);
     tables_[node].push_back(std::move(gid));
     if (version + 1 != tokens.end()) at(node).set("netdev", std::string(*(version + 1)));
     at(node).set("link_layer", "Ethernet");
@@ -215,6 +213,11 @@ Result<Graph> graph_from_ibv_text(std::string_view text, const std::string& name
   if (clean.find("hca_id:") != std::string::npos) return Builder(name).devinfo(clean);
   if (is_gid_table(clean)) return Builder(name).gids(clean);
   return error(Code::kInvalidArgument, "{}: neither ibv_devinfo nor show_gids", name);
+}
+
+void describe_address(Gid* gid) {
+  gid->local = gid->address.starts_with("fe80:");
+  gid->ipv4 = gid->address.starts_with("0000:0000:0000:0000:0000:ffff:");
 }
 
 int best_gid(const std::vector<Gid>& table) {

@@ -29,6 +29,9 @@ struct Gid {
   int roce_version = 2;  ///< 1 or 2
 };
 
+/// Sets ipv4 and local by the address itself: scripts print an IPv4 column also for addresses that have none inside.
+void describe_address(Gid* gid);
+
 /// The row to use for RoCE: version 2 before 1, an IPv4 address before a global before a local one, then the lowest
 /// index. -1 for an empty table. Pure.
 int best_gid(const std::vector<Gid>& table);

@@ -28,7 +28,7 @@ FileKind kind_of_text(std::string_view text) {
   const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
   if (has("<topology")) return FileKind::kHwlocXml;
   if (has("<graphs")) return FileKind::kNcclGraph;
-  if (has("<system")) return FileKind::kNcclXml;
+  if (has("<system") || (has("<cpu ") && has("numaid="))) return FileKind::kNcclXml;
   if (looks_like_ibv(text)) return FileKind::kIbv;
   if (looks_like_smi(text)) return FileKind::kSmiMatrix;
   return FileKind::kUnknown;

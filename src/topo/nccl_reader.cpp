@@ -486,10 +486,14 @@ class Builder {
 }  // namespace
 
 Result<Graph> graph_from_nccl_text(std::string text, const std::string& name) {
+  // A part that somebody copied out: its elements stand for a system of their own.
+  const bool part = text.find("<system") == std::string::npos && text.find("<cpu ") != std::string::npos;
+  if (part) text = "<system>" + text + "</system>";
   XmlFile file;
   HOCKET_TRY(file.parse(std::move(text), name, "system"));
   const std::string version = file.root().attribute("version").value();
   HOCKET_ASSIGN(Graph graph, Builder(file, name).build());
+  if (part) graph.notes.push_back(name + ": a part of a file, without <system>");
   if (!version.empty() && version != "1" && version != "2")
     graph.notes.push_back(format("{}: version {}; versions 1 (NCCL) and 2 (RCCL) are known", name, version));
   return graph;

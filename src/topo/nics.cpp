@@ -42,8 +42,9 @@ std::string why_aside(const Graph& graph, int nic) {
   if (is_wireless(node)) return "wireless";
   if (node.get("state") == "down") return "port is down";
   if (node.get("state") == "other network") return "in another network than the others";
-  // A device on PCI has a class, a bus id or a switch above it; a matrix and a verbs listing name devices only.
-  const bool device = !node.get("class").empty() || node.get("net0").empty();
+  // A device on PCI has a class; a matrix and a verbs listing name devices only; and what is no kernel interface is
+  // real.
+  const bool device = !node.get("class").empty() || node.get("net0").empty() || node.get("sockets").empty();
   if (!device && !is_named_like_a_device(nic_name(graph, nic))) return "virtual";
   return "";
 }

@@ -226,6 +226,7 @@ class Builder {
       const int number = device.column.starts_with("GPU") ? number_of(device.column.substr(3)) : -1;
       at(node).os_index = number < 0 ? static_cast<int>(i) : number;
       at(node).set("dev", format("{}", at(node).os_index));
+      if (device.column.find(':') != std::string::npos) at(node).name = device.column;  // amd-smi tells bus ids
       if (!device.gpu_numa.empty()) at(node).set("gpu_numa", device.gpu_numa);
     } else {
       at(node).os_index = static_cast<int>(i);

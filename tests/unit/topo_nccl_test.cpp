@@ -238,6 +238,14 @@ TEST(NcclXml, WhatIsSavedReadsBackEqual) {
   }
 }
 
+TEST(NcclXml, APartWithoutItsSystemIsRead) {
+  const Graph graph = read("<cpu numaid=\"0\">\n" + gpu("0000:06:00.0", "0") + "</cpu>\n<cpu numaid=\"1\">\n" +
+                           gpu("0000:07:00.0", "1") + "</cpu>\n");
+  EXPECT_EQ(graph.count(NodeKind::kGpu), 2);
+  EXPECT_TRUE(has_note(graph, "a part of a file"));
+  EXPECT_NE(error_of("<cpu numaid=\"0\">\n<pci>\n").find("m.xml:3"), std::string::npos);
+}
+
 TEST(NcclXml, MissingFileIsASystemError) {
   EXPECT_EQ(graph_from_nccl_xml("/nonexistent/m.xml").status().code(), Code::kSystem);
 }

@@ -217,6 +217,24 @@ TEST(HwlocXml, SysfsSpeedsReplaceThoseOfTheFile) {
   EXPECT_EQ(only(graph, NodeKind::kGpu).get("link_speed"), "2.5 GT/s PCIe");
 }
 
+TEST(HwlocXml, RoceUsesVersionTwoWithAnAddress) {
+  TemporaryTree sysfs;
+  const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";
+  sysfs.write(port + "rate", "100 Gb/sec (4X EDR)\n");
+  sysfs.write(port + "state", "4: ACTIVE\n");
+  sysfs.write(port + "link_layer", "Ethernet\n");
+  const char* const addresses[] = {"fe80:0000:0000:0000:0205:6cff:fe17:9e75", "fe80:0000:0000:0000:0205:6cff:fe17:9e75",
+                                   "0000:0000:0000:0000:0000:ffff:0a00:3c03", "0000:0000:0000:0000:0000:ffff:0a00:3c03",
+                                   "0000:0000:0000:0000:0000:0000:0000:0000"};
+  for (int i = 0; i < 5; ++i) {
+    sysfs.write(port + "gids/" + std::to_string(i), std::string(addresses[i]) + "\n");
+    if (i < 4) sysfs.write(port + "gid_attrs/types/" + std::to_string(i), i % 2 ? "RoCE v2\n" : "IB/RoCE v1\n");
+  }
+  const Graph graph = read_xml(xml_machine(usual_io()), sysfs.root());
+  EXPECT_EQ(only(graph, NodeKind::kNic).get("gid_index"), "3");
+  EXPECT_EQ(only(graph, NodeKind::kNic).get("gid_version"), "2");
+}
+
 TEST(HwlocXml, InterfaceSpeedsThatMeanUnknownAreUnknown) {
   const std::string io =
       host_bridge(device(200, "0000:04:00.0", "0200 [1af4:1000] [1af4:0001] 00 00", "0.0", os_device(201, "eth0", 2)));

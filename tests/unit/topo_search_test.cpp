@@ -9,6 +9,7 @@
 
 #include "topo/nccl_graph.hpp"
 #include "topo/nccl_reader.hpp"
+#include "topo/near_cpus.hpp"
 #include "topo/nics.hpp"
 #include "topo/search.hpp"
 
@@ -233,6 +234,17 @@ TEST(Nics, MachineWithoutNicsHasNoRails) {
   const NicPlan plan = plan_nics(Paths(graph));
   EXPECT_EQ(plan.gpus[0].chosen, -1);
   EXPECT_TRUE(plan.rails.empty());
+}
+
+TEST(NearCpus, AreThoseOfTheDomainThatAreAllowed) {
+  Graph graph = machine(cpu(0, gpu(0), "affinity=\"0f\"") + cpu(1, gpu(1), "affinity=\"f0\"") + cpu(2, gpu(2)));
+  const std::vector<int> gpus = Paths(graph).gpus();
+  graph.cpus.allowed = CpuSet::range(2, 3);
+  EXPECT_EQ(near_cpus(graph, gpus[0]).to_string(), "2-3");
+  EXPECT_EQ(near_cpus(graph, gpus[1]).to_string(), "2-3");  // none of its own is allowed
+  EXPECT_EQ(near_cpus(graph, gpus[2]).to_string(), "2-3");  // its domain's CPUs are unknown
+  graph.cpus.allowed = CpuSet::range(0, 7);
+  EXPECT_EQ(near_cpus(graph, gpus[1]).to_string(), "4-7");
 }
 
 // ---- Search

@@ -151,6 +151,27 @@ TEST(SmiMatrix, RocmTablesGiveXgmiAndNuma) {
             1);
 }
 
+TEST(SmiMatrix, AmdSmiNamesDevicesByBusId) {
+  const std::string head = "             0000:0c:00.0 0000:22:00.0 0000:38:00.0\n";
+  const auto rows = [](const char* self, const char* one, const char* two) {
+    const std::string a = self, b = one, c = two;
+    return "0000:0c:00.0 " + a + " " + b + " " + c + "\n0000:22:00.0 " + b + " " + a + " " + c + "\n0000:38:00.0 " + c +
+           " " + c + " " + a + "\n\n";
+  };
+  const std::string text = "ACCESS TABLE:\n" + head + rows("ENABLED", "ENABLED", "ENABLED") + "WEIGHT TABLE:\n" + head +
+                           rows("0", "15", "52") + "HOPS TABLE:\n" + head + rows("0", "1", "3") + "LINK TYPE TABLE:\n" +
+                           head + rows("SELF", "XGMI", "PCIE") + "NUMA BW TABLE:\n" + head +
+                           rows("N/A", "50000-100000", "N/A");
+  EXPECT_EQ(kind_of_text(text), FileKind::kSmiMatrix);
+  const Graph graph = read(text);
+  EXPECT_EQ(graph.count(NodeKind::kGpu), 3);
+  EXPECT_EQ(graph.nodes[static_cast<std::size_t>(graph.of_kind(NodeKind::kGpu)[0])].name, "0000:0c:00.0");
+  EXPECT_EQ(std::count_if(graph.edges.begin(), graph.edges.end(),
+                          [](const Edge& edge) { return edge.kind == EdgeKind::kNvlink; }),
+            1);
+  EXPECT_EQ(graph.count(NodeKind::kNuma), 2);
+}
+
 TEST(SmiMatrix, ErrorsNameTheFileAndLine) {
   EXPECT_EQ(graph_from_smi_text("", "m.txt").status().code(), Code::kInvalidArgument);
   EXPECT_NE(graph_from_smi_text("nothing\n", "m.txt").status().text().find("m.txt: no header"), std::string_view::npos);
