@@ -78,7 +78,7 @@ Status parse(int argc, char** argv, Options* o, int* exit_code) {
   app.add_option_function<std::string>("-b,--minbytes", bytes(o->min_bytes), "smallest size (default 8)");
   app.add_option_function<std::string>("-e,--maxbytes", bytes(o->max_bytes),
                                        "largest size (default 32M): of the buffer of all_reduce, broadcast and reduce, "
-                                       "of one rank's chunk for the others");
+                                       "of all ranks' chunks together for the others");
   app.add_option("--mem", o->memory, "plain, or symmetric: rows for mem_alloc memory (default plain)")
       ->check(CLI::IsMember({"plain", "symmetric"}));
   app.add_option("--rounds", o->rounds, "how often each is measured beside the present choice (default 5)")
@@ -186,8 +186,8 @@ class Tuner {
   }
 
   Status make_buffers() {
-    // Chunked collectives have a chunk for each rank.
-    const std::size_t bytes = options_.max_bytes * static_cast<std::size_t>(subject_.size()) + 4096;
+    const std::size_t bytes =
+        std::max(options_.max_bytes, options_.min_bytes * static_cast<std::size_t>(subject_.size())) + 4096;
     if (symmetric_) {
       HOCKET_ASSIGN(void* input, subject_.mem_alloc(bytes));
       HOCKET_ASSIGN(void* output, subject_.mem_alloc(bytes));
@@ -244,6 +244,7 @@ class Tuner {
     start = os::now_ns();
     HOCKET_TRY(call(collective, bytes, 1));
     HOCKET_ASSIGN(double seconds, greatest(static_cast<double>(os::now_ns() - start) * 1e-9));
+    if (seconds > 2e-3 * options_.measure_ms) return seconds;  // long enough to tell
     int calls = std::clamp(static_cast<int>(kBatchSeconds / std::max(seconds, 1e-8)), 1, 2000);
     if (calls > 1) {
       HOCKET_TRY(control_.barrier());
@@ -350,7 +351,10 @@ class Tuner {
 
   Result<std::vector<TuningRow>> tune(const perf::PerfCollective& collective) {
     std::vector<Point> points;
-    for (std::size_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 4) {
+    // Chunked collectives have a chunk for each rank.
+    const bool chunked = collective.wide_input || collective.wide_output;
+    const std::size_t most = options_.max_bytes / static_cast<std::size_t>(chunked ? subject_.size() : 1);
+    for (std::size_t bytes = options_.min_bytes; bytes <= std::max(most, options_.min_bytes); bytes *= 4) {
       HOCKET_ASSIGN(Point point, make_point(collective, bytes));
       points.push_back(std::move(point));
     }
@@ -471,6 +475,17 @@ Result<Tuning> merged(const Tuning& measured, const Tuning& base) {
   return all;
 }
 
+/// The comments at the head of a table's file, which tell where its rows are from.
+std::vector<std::string> comments_of(const std::string& file) {
+  std::vector<std::string> comments;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("# collective")) break;
+    if (line.starts_with("# ")) comments.push_back(line.substr(2));
+  }
+  return comments;
+}
+
 std::vector<std::string> head(const Options& options, int argc, char** argv, const Tuning& measured) {
   std::string command = "hocket tune";
   for (int i = 1; i < argc; ++i) command += format(" {}", argv[i]);
@@ -488,9 +503,12 @@ std::vector<std::string> head(const Options& options, int argc, char** argv, con
           }))
         places +=
             format("{}{} with {} ranks", places.empty() ? "" : ", ", hocket::to_string(static_cast<Where>(w)), ranks);
-  return {format("made by: {}", command),
-          format("on {}: {}, {} {}", day, perf::machine_text(), system.sysname, system.release),
-          format("measured: {}; float32; the other rows are from the table before", places)};
+  std::vector<std::string> lines;
+  if (!options.base.empty()) lines = comments_of(options.base);
+  lines.push_back(format("made by: {}", command));
+  lines.push_back(format("on {}: {}, {} {}", day, perf::machine_text(), system.sysname, system.release));
+  lines.push_back(format("measured: {}; float32; the other rows are from the table before", places));
+  return lines;
 }
 
 }  // namespace
