@@ -214,7 +214,7 @@ class LocalSearch {
   }
 
   // Worse is taken now and then, so that the search gets out of dead ends.
-  bool accept(int before, int after) { return after <= before || random_.below(after == before + 1 ? 12 : 60) == 0; }
+  bool accept(int before, int after) { return after <= before || random_.below(after == before + 1 ? 150 : 750) == 0; }
 
   // Two permutations trade the links of some vertices that keeps both permutations.
   void exchange(std::size_t a, std::size_t b) {

@@ -93,9 +93,14 @@ bool alike(const Node& a, const Node& b) {
          a.cpus.count() == b.cpus.count() && a.attributes == b.attributes;
 }
 
+// GPUs by the driver's number, which people know; all else, and GPUs without one, by its place.
+int number_of(const Node& node) {
+  return node.kind == NodeKind::kGpu && node.os_index >= 0 ? node.os_index : node.index;
+}
+
 std::string device_text(const Graph& graph, int at, std::string_view word) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
-  std::string line = format("{} {}", word, node.index);
+  std::string line = format("{} {}", word, number_of(node));
   for (const std::string_view part :
        {std::string_view(node.name), node.get("rdma"), node.get("netdev"), node.get("devices"), node.get("model")}) {
     if (!part.empty()) line += "  " + printable(part);
@@ -153,7 +158,7 @@ std::string node_text(const Graph& graph, int at, int same) {
 
 std::string short_name(const Graph& graph, int at) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
-  return format("{} {}", to_string(node.kind), node.index);
+  return format("{} {}", to_string(node.kind), number_of(node));
 }
 
 }  // namespace
@@ -188,7 +193,7 @@ std::string Graph::to_text() const {
       if (next.kind != edge.kind || next.from != edge.from || next.links != edge.links || next.rate != edge.rate ||
           target(next).kind != target(edge).kind)
         break;
-      out += format(", {}", target(next).index);
+      out += format(", {}", number_of(target(next)));
     }
     if (edge.links > 1) out += format("  {} links", edge.links);
     out += format("  {}{}\n", rate_to_text(edge.rate), same > 1 ? " each" : "");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -99,7 +100,10 @@ RingSet rings_of_mesh(const Paths& paths, const std::vector<int>& gpus, double u
       if (a != b) links[a][b] = hop(paths, gpus[a], gpus[b]).links;
     }
   }
-  const DisjointRings found = disjoint_rings(links);
+  // Machines of up to 16 GPUs are done in a few ms; larger meshes get time to match, up to about a second.
+  constexpr std::int64_t kSteps = 2'000'000;
+  const auto size = static_cast<std::int64_t>(n);
+  const DisjointRings found = disjoint_rings(links, std::clamp(kSteps * size * size / 256, kSteps, 8 * kSteps));
   RingSet set;
   set.bound_rings = found.bound;
   set.best = found.best;
