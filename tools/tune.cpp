@@ -40,6 +40,8 @@ namespace {
 
 /// What a change of the choice from one size to the next must gain, as a logarithm of times: 3 %.
 constexpr double kSwitchCost = 0.03;
+/// What another choice than the present one must gain: below, noise would decide.
+constexpr double kChangeCost = 0.02;
 /// A candidate this much slower than the best after two rounds is not looked at again.
 constexpr double kGiveUp = 1.25;
 constexpr double kUnknown = 1e9;
@@ -363,7 +365,9 @@ class Tuner {
       for (Point& point : points) HOCKET_TRY(measure_round(collective, round, &point));
     for (Point& point : points)
       for (std::size_t i = 0; i < point.candidates.size(); ++i)
-        point.cost.push_back(i == point.present ? 0 : point.ratios[i].empty() ? kUnknown : middle(point.ratios[i]));
+        point.cost.push_back(i == point.present        ? 0
+                             : point.ratios[i].empty() ? kUnknown
+                                                       : middle(point.ratios[i]) + kChangeCost);
     std::vector<TuningRow> rows;
     if (subject_.rank() != 0 || points.empty()) return rows;
     const std::vector<std::size_t> path = best_path(points);
@@ -372,7 +376,7 @@ class Tuner {
       const Point& point = points[p];
       const Candidate& chosen = point.candidates[path[p]];
       print(stderr, "  {:>10}  {:<32} {:.2f} of the time of {}\n", human(point.bytes), to_string(chosen),
-            std::exp(point.cost[path[p]]), to_string(point.candidates[point.present]));
+            std::exp(middle(point.ratios[path[p]])), to_string(point.candidates[point.present]));
       const bool last = p + 1 == points.size();
       if (!last && points[p + 1].candidates[path[p + 1]] == chosen) continue;
       TuningRow row;
