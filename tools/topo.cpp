@@ -12,6 +12,7 @@
 
 #include "base/status.hpp"
 #include "tools/topo_corpus.hpp"
+#include "tools/topo_explain.hpp"
 #include "tools/topo_json.hpp"
 #include "tools/topo_picture.hpp"
 #include "topo/cost.hpp"
@@ -190,6 +191,12 @@ int topo_main(int argc, char** argv) {
                  "write the rings and trees as NCCL graph XML (for NCCL_GRAPH_FILE) into this file ('-': stdout)");
   std::string svg;
   bool path_types = false;
+  std::string explained;
+  std::uint64_t bytes = 1 << 20;
+  app.add_option("--explain", explained, "print which algorithms a collective would use here, the first choice first");
+  app.add_option("--bytes", bytes,
+                 "with --explain: of the buffer, or of one rank's chunk; 64M and the like are understood")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("--svg", svg, "draw the machine, with rings and loads, into this file ('-': stdout)");
   app.add_flag("--paths", path_types, "print the kind of path between any two GPUs and NICs, and its GB/s");
   CLI11_PARSE(app, argc, argv);
@@ -215,6 +222,13 @@ int topo_main(int argc, char** argv) {
   if (!save.empty()) return save_text(to_nccl_xml(graph), save);
   if (!graph_file.empty()) return save_text(nccl_graph_of(graph), graph_file);
   if (!svg.empty()) return save_text(svg_of(graph, from.empty() ? "this machine" : from), svg);
+  if (!explained.empty()) {
+    const hocket::topo::Paths paths(graph);
+    const hocket::Result<std::string> text = topo_explain(paths, search(paths), explained, bytes);
+    hocket::print(text.ok() ? stdout : stderr, "{}{}",
+                  text.ok() ? "" : "hocket topo: ", text.ok() ? *text : std::string(text.status().text()) + "\n");
+    return text.ok() ? 0 : 1;
+  }
   if (path_types) {
     hocket::print(stdout, "{}", paths_text(graph));
     return 0;
