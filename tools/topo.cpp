@@ -28,8 +28,6 @@ int topo_main(int argc, char** argv);
 
 namespace {
 
-using hocket::format;
-using hocket::print;
 using hocket::topo::Graph;
 using hocket::topo::HostCost;
 using hocket::topo::LinkCost;

@@ -121,7 +121,8 @@ std::string near_of(const Graph& graph, const topo::NicPlan& plan) {
     }
   }
   std::vector<std::string> texts;
-  for (const auto& [what, gpus] : groups) texts.push_back(gpus + ":" + what);
+  texts.reserve(groups.size());
+  for (const auto& [what, gpus] : groups) texts.push_back(format("{}:{}", gpus, what));
   return texts.empty() ? "-" : hocket::join(texts, ";");
 }
 
@@ -271,8 +272,9 @@ void fill_graph(const fs::path& folder, const fs::path& path, Row* row) {
     if (graph.id != 0) continue;
     row->gpus = format("{}", graph.channels[0].gpus.size());
     row->nccl = format("{}x{:.4g}", graph.channels.size(), graph.intra_bytes_per_second / 1e9);
-    const auto sorted = [](std::vector<topo::NcclDevice> devices) {
+    const auto sorted = [](const std::vector<topo::NcclDevice>& devices) {
       std::vector<std::pair<int, int>> all;
+      all.reserve(devices.size());
       for (const topo::NcclDevice& device : devices) all.emplace_back(device.host, device.dev);
       std::sort(all.begin(), all.end());
       return all;

@@ -16,6 +16,7 @@ namespace topo = hocket::topo;
 template <class Values, class Text>
 std::string list(const Values& values, Text text) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const auto& value : values) texts.push_back(text(value));
   return "[" + hocket::join(texts, ",") + "]";
 }

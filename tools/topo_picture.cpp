@@ -12,7 +12,6 @@
 namespace {
 
 using hocket::format;
-using hocket::topo::Edge;
 using hocket::topo::EdgeKind;
 using hocket::topo::Graph;
 using hocket::topo::Link;
@@ -344,7 +343,7 @@ class Picture {
           "stroke=\"#8895a3\"/>\n",
           box.x, box.y, box.width, box.height, fill);
       const auto room = static_cast<std::size_t>(box.width / 5.6);
-      const auto cut = [room](std::string words) {
+      const auto cut = [room](const std::string& words) {
         return words.size() > room ? words.substr(0, room > 1 ? room - 1 : 0) + "." : words;
       };
       const double y = box.y + (second.empty() ? box.height / 2 + 4 : 15);

@@ -9,7 +9,7 @@ CpuSet near_cpus(const Graph& graph, int device) {
   for (const NodeKind kind : {NodeKind::kNuma, NodeKind::kPackage}) {
     const int around = graph.ancestor(device, kind);
     if (around < 0) continue;
-    const CpuSet near = graph.nodes[static_cast<std::size_t>(around)].cpus & allowed;
+    CpuSet near = graph.nodes[static_cast<std::size_t>(around)].cpus & allowed;
     if (!near.empty()) return near;
   }
   return allowed;

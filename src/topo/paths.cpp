@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "base/status.hpp"
@@ -26,7 +27,7 @@ double usable(const Edge& edge) {
       if (!edge.rate.known()) return nvlink_bytes_per_second(0) * edge.links;
       // What a driver reports is the signalling; transfers get four fifths of it.
       return edge.rate.origin == Origin::kReported ? edge.rate.bytes_per_second * 0.8 : edge.rate.bytes_per_second;
-    case EdgeKind::kSocket: return edge.rate.known() ? edge.rate.bytes_per_second : kSocketRate;
+    case EdgeKind::kSocket:
     case EdgeKind::kC2c:
     case EdgeKind::kNetwork: return edge.rate.known() ? edge.rate.bytes_per_second : kSocketRate;
     case EdgeKind::kMemory: return kUnlimited;
@@ -241,7 +242,7 @@ Path Paths::between(int from, int to) const {
   Path best = over_pci(from, to);
   if (from == to) return best;
   if (at(from).kind == NodeKind::kGpu && at(to).kind == NodeKind::kGpu) {
-    const Path direct = over_nvlink(from, to);
+    Path direct = over_nvlink(from, to);
     if (direct.type == PathType::kNvl) return direct;
     Path bridged;
     for (const int middle : gpus_) {
@@ -304,9 +305,21 @@ double Paths::max_flow(int from, int to) const {
     if (parent < 0 || find(EdgeKind::kPcie, static_cast<int>(i), parent) >= 0) continue;
     if (kind == NodeKind::kHostBridge || kind == NodeKind::kNic)
       add(static_cast<int>(i), parent, kUnlimited, kUnlimited);
-    // Domains of one package are joined by it; where links join domains, those are the only way.
+    // Domains of one package are joined by it.
     if (kind == NodeKind::kNuma && at(parent).kind == NodeKind::kPackage)
       add(static_cast<int>(i), parent, kUnlimited, kUnlimited);
+  }
+  // Where GPUs hang at places of one host that no known link joins, paths between them are not limited either.
+  std::set<int> homes;
+  for (const int gpu : gpus_) {
+    homes.insert(climb(gpu, false).numa);
+    if (const int numa = c2c_numa(gpu); numa >= 0) homes.insert(numa);
+  }
+  for (const int a : homes) {
+    for (const int b : homes) {
+      if (a < b && graph_.ancestor(a, NodeKind::kHost) == graph_.ancestor(b, NodeKind::kHost) && socket_link(a, b) < 0)
+        add(a, b, kUnlimited, kUnlimited);
+    }
   }
   double flow = 0;
   while (true) {
@@ -340,7 +353,7 @@ double Paths::max_flow(int from, int to) const {
 
 std::string gpu_label(const Graph& graph, int gpu) {
   const Node& node = graph.nodes[static_cast<std::size_t>(gpu)];
-  const std::string number = format("{}", node.os_index >= 0 ? node.os_index : node.index);
+  std::string number = format("{}", node.os_index >= 0 ? node.os_index : node.index);
   if (graph.count(NodeKind::kHost) < 2) return number;
   const int host = graph.ancestor(gpu, NodeKind::kHost);
   return format("{}.{}", graph.nodes[static_cast<std::size_t>(host)].index, number);

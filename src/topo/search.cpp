@@ -64,6 +64,7 @@ std::vector<std::vector<int>> components(const Paths& paths) {
     }
     std::sort(members.begin(), members.end());
     std::vector<int> nodes;
+    nodes.reserve(members.size());
     for (const std::size_t m : members) nodes.push_back(gpus[m]);
     found.push_back(std::move(nodes));
   }

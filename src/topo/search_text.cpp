@@ -28,6 +28,7 @@ std::string island_text(const Paths& paths, const Island& island) {
 
 std::string order_text(const Graph& graph, const std::vector<int>& gpus) {
   std::vector<std::string> labels;
+  labels.reserve(gpus.size());
   for (const int gpu : gpus) labels.push_back(gpu_label(graph, gpu));
   return join(labels, " ");
 }
@@ -75,6 +76,7 @@ std::string structure_text(const Paths& paths, const SearchResult& result) {
     }
   }
   std::vector<std::string> texts;
+  texts.reserve(parts.size());
   for (const auto& [text, times] : parts) texts.push_back(times > 1 ? format("{} x ({})", times, text) : text);
   if (alone > 0 && !texts.empty()) texts.push_back(format("{} alone", alone));
   PathType farthest = PathType::kLoc;

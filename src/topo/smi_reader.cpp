@@ -194,6 +194,7 @@ class Builder {
     std::map<std::size_t, Members> sets;
     for (const std::size_t i : members) sets[groups.of(i)].push_back(i);
     std::vector<Members> out;
+    out.reserve(sets.size());
     for (auto& [first, set] : sets) out.push_back(std::move(set));
     return out;
   }

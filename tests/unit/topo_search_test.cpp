@@ -328,6 +328,23 @@ TEST(Search, MoreRingsUseMoreSockets) {
   EXPECT_TRUE(result.machine.best);
 }
 
+// hwloc may know domains and no packages, or a GPU whose place is unknown.
+TEST(Search, PlacesThatNoKnownLinkJoinsAreNoLimit) {
+  Graph graph;
+  const int host = graph.add(NodeKind::kHost, -1);
+  const int first = graph.add(NodeKind::kNuma, host);
+  const int second = graph.add(NodeKind::kNuma, host);
+  for (const int parent : {first, second, host}) {
+    const int gpu = graph.add(NodeKind::kGpu, parent);
+    graph.edges.push_back({EdgeKind::kPcie, parent, gpu, 1, {}, 0});
+  }
+  graph.normalise();
+  const Paths paths(graph);
+  const SearchResult result = checked(paths);
+  EXPECT_DOUBLE_EQ(gigabytes(result.machine.bytes_per_second), 12);
+  EXPECT_TRUE(result.machine.best);
+}
+
 TEST(Search, TreesUseTheRingsLinksAtHalfTheDepth) {
   const Graph graph = tree_machine();
   const Paths paths(graph);
