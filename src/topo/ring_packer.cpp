@@ -280,7 +280,9 @@ std::vector<Ring> pack_rings(const Paths& paths, double bound) {
     if (packing.total() > best.total() * kRounding) best = packing;
     if (packing.total() * kRounding >= bound) break;
   }
-  if (best.total() * kRounding < bound && paths.gpus().size() > 2) best = mend(paths, &packer, bound, std::move(best));
+  constexpr std::size_t kMostToMend = 128;
+  if (best.total() * kRounding < bound && paths.gpus().size() > 2 && paths.gpus().size() <= kMostToMend)
+    best = mend(paths, &packer, bound, std::move(best));
   std::vector<Ring> out;
   for (const std::vector<std::size_t>& order : best.rings) {
     Ring ring;

@@ -18,6 +18,10 @@ namespace hocket::topo {
 
 namespace {
 
+// A file may claim anything. The largest NVLink domain that is announced has 576 GPUs, meshes are far smaller; beyond
+// that a search would take minutes.
+constexpr std::size_t kMostGpus = 576;
+constexpr std::size_t kMostInMesh = 128;
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 std::size_t slot(int index) {
@@ -95,6 +99,7 @@ RingSet rings_of_switch(const std::vector<int>& gpus, int links, double unit) {
 
 RingSet rings_of_mesh(const Paths& paths, const std::vector<int>& gpus, double unit) {
   const std::size_t n = gpus.size();
+  if (n > kMostInMesh) return {};
   std::vector<std::vector<int>> links(n, std::vector<int>(n, 0));
   for (std::size_t a = 0; a < n; ++a) {
     for (std::size_t b = 0; b < n; ++b) {
@@ -183,6 +188,10 @@ Tree tree_of(const Paths& paths, const Ring& ring) {
 
 SearchResult search(const Paths& paths) {
   SearchResult result;
+  if (paths.gpus().size() > kMostGpus) {
+    result.findings.push_back(format("{} GPUs are more than are searched ({})", paths.gpus().size(), kMostGpus));
+    return result;
+  }
   for (std::vector<int>& gpus : components(paths)) result.islands.push_back(make_island(paths, std::move(gpus)));
   if (result.islands.size() == 1) {
     result.machine = result.islands[0].rings;

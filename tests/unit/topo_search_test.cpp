@@ -384,6 +384,17 @@ TEST(Search, CheckSeesWrongRings) {
   EXPECT_FALSE(check_rings(paths, paths.gpus(), twice).ok());
 }
 
+// What no machine has, and a file may claim, is answered at once.
+TEST(Search, HugeClaimsAreNotSearched) {
+  std::string gpus;
+  for (int i = 0; i < 700; ++i) gpus += gpu(i, to_switch(18));
+  const Graph many = machine(cpu(0, gpus));
+  const SearchResult result = search(Paths(many));
+  EXPECT_TRUE(result.islands.empty());
+  ASSERT_EQ(result.findings.size(), 1u);
+  EXPECT_NE(result.findings[0].find("700 GPUs are more than are searched"), std::string::npos);
+}
+
 // Large machines stay bounded in work; the time itself is measured elsewhere.
 TEST(Search, SeventyTwoGpusOnPciAndOnASwitch) {
   std::string switched;
