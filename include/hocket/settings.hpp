@@ -21,9 +21,9 @@ namespace [[gnu::visibility("default")]] hocket {
 /// "tree;broadcast:chain,ring" chain and ring for broadcast and tree for the rest, empty all. Collectives are named
 /// all_reduce or allreduce; upper and lower case are the same.
 ///
-/// Of these, algo, proto, transport, tile_bytes, slot_bytes, slots, lanes, reproducible and flight_recorder_entries
-/// must be equal on all ranks of a communicator; creating one with different values fails on every rank, with both
-/// values in the error.
+/// Of these, algo, proto, transport, tile_bytes, slot_bytes, slots, lanes, reproducible, drain and
+/// flight_recorder_entries must be equal on all ranks of a communicator; creating one with different values fails on
+/// every rank, with both values in the error.
 struct Settings {
   /// HOCKET_ALGO: list of algorithms that may be chosen. Names for all collectives say nothing of one that has none of
   /// them: "ring" leaves the barrier alone. Default: empty, all of them.
@@ -68,6 +68,11 @@ struct Settings {
   /// once, so that its bits depend on nothing but the inputs: not on the buffer's size, its place, the transport or the
   /// timing. Algorithms that reduce in another order are ruled out; up to 128 ranks. Default: 0.
   bool reproducible = false;
+
+  /// HOCKET_DRAIN, 0 or 1: a call returns only when all ranks have taken what it sent. So a rank that makes another
+  /// call is met in that very call, where otherwise a broadcast's root, say, may be some calls ahead and learns of it
+  /// within 100 ms, from its next call. Costs such calls a round trip. Between hosts it is always so. Default: 0.
+  bool drain = false;
 
   /// HOCKET_TUNING, file: a table by `hocket tune`, measured on this kind of machine, that says which algorithm,
   /// protocol and tile a call uses where algo, proto and tile_bytes leave it open. Names may differ between ranks, the

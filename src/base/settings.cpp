@@ -158,6 +158,14 @@ constexpr Variable kVariables[] = {
        return true;
      },
      [](const Settings& s) { return std::string(s.reproducible ? "1" : "0"); }},
+    {"HOCKET_DRAIN", "drain", true, "0 or 1",
+     [](std::string_view text, Settings& s) {
+       int value = 0;
+       if (!parse_in_range(text, 0, 1, value)) return false;
+       s.drain = value == 1;
+       return true;
+     },
+     [](const Settings& s) { return std::string(s.drain ? "1" : "0"); }},
     {"HOCKET_TUNING", "tuning", false, kFile,
      [](std::string_view text, Settings& s) { return parse_file(text, s.tuning); },
      [](const Settings& s) { return s.tuning; }},

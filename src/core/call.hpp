@@ -51,7 +51,8 @@ struct Uneven {
 /// A plan of this rank and what its runs need besides.
 struct ReadyPlan {
   Plan plan;
-  std::vector<Drain> drains;   ///< channels to peers from which the plan hears nothing
+  mutable std::vector<Drain> drains;  ///< channels to peers from which the plan hears nothing
+  bool defers = false;                ///< a call need not wait for them: see core/late_look.hpp
   bool merge_credits = false;  ///< no peer waits for a credit of this plan in particular: some may be published late
 };
 

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
+#include "core/late_look.hpp"
 #include "core/operation.hpp"
 #include "core/reduction.hpp"
 #include "core/stream.hpp"
@@ -305,6 +306,7 @@ CommunicatorState::~CommunicatorState() {
     (void)channels.release();
     return;
   }
+  if (late_look) late_look->leave();
   if (observer) observer->close();
   if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
   Arena& arena = engine->arena();

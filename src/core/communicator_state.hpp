@@ -82,6 +82,12 @@ class Turnstile {
   bool is_next(std::uint64_t ticket) const {
     return serving_.load(std::memory_order_acquire) == ticket;
   }  // pairs with leave
+  /// Takes the turn only if nobody has it or waits for it.
+  bool take_if_free(std::uint64_t* ticket) {
+    *ticket = serving_.load(std::memory_order_acquire);
+    std::uint64_t next = *ticket;
+    return next_.compare_exchange_strong(next, *ticket + 1, std::memory_order_relaxed);
+  }
   /// Sleeps until it is this ticket's turn.
   void wait(std::uint64_t ticket);
   /// The next one's turn. True when somebody may be waiting for it.
@@ -94,6 +100,8 @@ class Turnstile {
   std::atomic<std::uint32_t> changes_{0};  ///< futex word
   std::atomic<std::uint32_t> sleepers_{0};
 };
+
+class LateLook;
 
 struct CommunicatorState {
   CommunicatorState(std::shared_ptr<EngineCore> engine_, const BlockLayout& layout_)
@@ -140,6 +148,8 @@ struct CommunicatorState {
     ReadyCall call;
   };
   std::map<std::pair<std::vector<Rank>, std::vector<Rank>>, std::unique_ptr<ReadyExchange>> exchanges;
+  bool any_untaken = false;             ///< some plan's drains name a call
+  std::shared_ptr<LateLook> late_look;  ///< looks at them; null until it is needed
   std::vector<std::byte> work;
   std::shared_ptr<Observer> observer;  ///< HOCKET_TRACE, HOCKET_METRICS; else null
 
@@ -236,6 +246,10 @@ struct CommunicatorState {
   /// Gives what was told to peers that only puts reach a moment to leave. Under the turn.
   void send_off();
 
+  // late_look.cpp
+  /// A call has ended before its drains were taken. Under the turn.
+  void note_untaken(const ReadyCall& call);
+
   // symmetric.cpp
   /// Both buffers of a call lie in mem_alloc memory. Under the turn.
   bool is_symmetric(const void* input, std::size_t input_bytes, const void* output, std::size_t output_bytes) const;
@@ -246,6 +260,9 @@ struct CommunicatorState {
   /// The text of a mismatch met in a header: both calls, as far as they are known.
   std::string mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash);
   std::string pair_mismatch_text(const ReadyCall& call, Rank peer, std::uint64_t their_hash) const;
+  /// Compares the calls that ended before what they sent was taken with the calls of those they sent it to, as far as
+  /// these are. A difference ends the communicator. Under the turn.
+  void look_back();
   /// Who is to blame for the wait, in words. `ranks` gets that rank if its process is stopped, has ended or shows no
   /// life: not one that only waits or is late.
   std::string suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks = nullptr);

@@ -111,6 +111,31 @@ std::string CommunicatorState::find_mismatch(const ReadyCall& call, const Waitin
                 name_of(waiting.peer), to_text(theirs));
 }
 
+void CommunicatorState::look_back() {
+  if (!any_untaken) return;
+  any_untaken = false;
+  for (const auto& [key, plan] : plans) {
+    for (Drain& drain : plan->drains) {
+      while (drain.untaken != 0) {
+        const std::uint64_t number = drain.untaken - 1;
+        RecordedCall mine, theirs;
+        const auto live = live_of(drain.peer);
+        if (!live || live->entered <= number) break;  // it is late
+        // What is long past for either was taken since: so far ahead is nobody.
+        if (read_record(records(), layout.records, number, &mine) && record_of(drain.peer, false, number, &theirs) &&
+            mine.hash != theirs.hash) {
+          fail(Code::kMismatch, format("ranks made different calls: {} {} in {}; {} {} in {}", name_of(rank),
+                                       number < block().live.completed ? "was" : "is", to_text(mine),
+                                       name_of(drain.peer), number < live->completed ? "was" : "is", to_text(theirs)));
+          return;
+        }
+        drain.untaken = number + 1 < calls ? number + 2 : 0;
+      }
+      any_untaken |= drain.untaken != 0;
+    }
+  }
+}
+
 std::string CommunicatorState::suspects(const ReadyCall& call, const WaitingOn& waiting, std::vector<Rank>* ranks) {
   const bool message = is_message(call.key.collective);
   const std::string what = waiting.op == StepOp::kWaitData     ? "data"

@@ -37,7 +37,8 @@ std::uint16_t channel_base(const Algorithm& algorithm) {
 /// A credit may be published late if nobody can be blocked by that alone. A sender waits for a free slot only when most
 /// slots hold what this rank has not even received; but a sender that drains waits for every credit: one that hears
 /// nothing from this rank in the call (Drain), or whose plan has such a wait.
-bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends) {
+/// `defers`: none does the former.
+bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends, bool defers) {
   for (const Step& step : plan.steps)
     if ((step.op == StepOp::kWaitCredit && step.bound != kBoundFree) || step.grant != kNoGrant) return false;
   for (const ChannelEnd& end : ends) {
@@ -45,7 +46,7 @@ bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends) {
     const auto answers = [&](const ChannelEnd& other) {
       return other.outgoing && other.peer == end.peer && other.signals != 0;
     };
-    if (!end.outgoing && std::none_of(ends.begin(), ends.end(), answers)) return false;
+    if (!end.outgoing && !defers && std::none_of(ends.begin(), ends.end(), answers)) return false;
   }
   return true;
 }
@@ -57,13 +58,14 @@ Status CommunicatorState::make_ready(ReadyPlan& made, int base, bool boards) {
   HOCKET_ASSIGN(const std::vector<ChannelEnd> ends, ends_of(made.plan));
   for (const ChannelEnd& end : ends) {
     const auto back = [&](const ChannelEnd& other) { return !other.outgoing && other.peer == end.peer; };
-    if (end.outgoing && std::none_of(ends.begin(), ends.end(), back)) made.drains.push_back({end.channel, end.peer});
+    if (end.outgoing && std::none_of(ends.begin(), ends.end(), back)) made.drains.push_back({end.channel, end.peer, 0});
     HOCKET_TRY(reach_for_call(end.peer));
     HOCKET_TRY(end.outgoing ? channels->open_send(base + end.channel, end.peer)
                             : channels->open_receive(base + end.channel, end.peer, end.slotted));
   }
+  made.defers = world.direct && !settings.drain && !is_message(made.plan.header.collective);
   // A message's other side may be alone, and then waits for every credit.
-  made.merge_credits = !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends);
+  made.merge_credits = !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends, made.defers);
   return boards ? channels->commit_board() : Status();
 }
 

@@ -140,7 +140,8 @@ void CommunicatorState::begin(ReadyCall& call, const void* input, void* output, 
   }
   if (observer) [[unlikely]]
     observer->begin(call);
-  executor->start(bound, call.plan->drains, call.tape.steps.empty() ? nullptr : &call.tape);
+  executor->start(bound, call.plan->defers ? std::span<const Drain>() : call.plan->drains,
+                  call.tape.steps.empty() ? nullptr : &call.tape);
 }
 
 std::uint64_t CommunicatorState::number_of(const ReadyCall& call) const {
@@ -157,12 +158,15 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
       .store(message ? messages : calls, std::memory_order_release);
   if (observer) [[unlikely]]
     observer->end(call, (message ? messages : calls) - 1, done);
-  if (done) [[likely]]
+  if (done) [[likely]] {
+    if (call.plan->defers && !call.plan->drains.empty()) note_untaken(call);
     return {};
+  }
   executor->abandon();
   const LaneFault& fault = executor->fault();
   const WaitingOn waiting = executor->waiting();
   if (fault.kind == LaneFault::Kind::kMismatch) {
+    look_back();  // an earlier difference explains this one
     fail(Code::kMismatch, mismatch_text(call, fault.peer, fault.their_hash));
   } else if (fault.kind == LaneFault::Kind::kPeerLost) {
     fail(Code::kPeerLost, format("{} can no longer be reached: {}", name_of(fault.peer), fault.status.text()),
@@ -282,6 +286,7 @@ bool Watch::tick(const WaitingOn& waiting) {
   if (now >= look_ns_) {
     look_ns_ = now + kLaterLooks;
     if (waiting.peer >= 0) state_.learn_from(waiting.peer);
+    state_.look_back();
     if (state_.check_ended()) return false;
     if (std::string text = state_.find_mismatch(*call_, waiting); !text.empty()) {
       state_.fail(Code::kMismatch, std::move(text));

@@ -11,7 +11,7 @@ namespace hocket {
 enum class CopyHint : std::uint8_t {
   kCached,  ///< this core, soon: ordinary stores, at every size
   kSlot,  ///< another core, from a slot whose lines are in its cache: `rep movsb` from kSlotCopyBytes up, which fetches
-          ///< many lines at once where stores take them back one by one
+          ///< many lines at once where stores take them back one by one; around the caches while that is slow
   kStream,  ///< nobody soon, and it is larger than the cache: non-temporal stores, ordered before any later store
 };
 

@@ -13,11 +13,13 @@
 
 namespace hocket {
 
-/// A channel that a call sends on to a peer from which it hears nothing: the call waits until its transfers were taken,
-/// so that a peer which makes another call is noticed (docs/design.md, "Mismatch").
+/// A channel that a call sends on to a peer from which it hears nothing: such a peer may be making another call, and
+/// would not be noticed (docs/design.md, "Mismatch"). So the call waits until its transfers were taken, or remembers
+/// that they were not.
 struct Drain {
   std::uint16_t channel = 0;
   std::int32_t peer = 0;
+  std::uint64_t untaken = 0;  ///< 1 + the first call that did not wait for it and was not compared since; 0: none
 };
 
 /// One thread at a time. Kept by its communicator from call to call, so that starting one allocates nothing.

@@ -508,10 +508,12 @@ TEST(PeerProcess, WithoutDescriptorsBothSidesGetAClearError) {
         for (int fd = 0; (fd = ::dup(2)) >= 0;) fillers.emplace_back(fd);
       }
       if (!context.barrier()) return 1;
-      // Who waits to be connected to cannot hear of it from a peer that cannot even make a socket.
+      // Who waits to be connected to cannot hear of it from a peer that cannot even make a socket. (It may, if that
+      // found a descriptor that had just become free.)
       const bool hears = context.rank == 1 || all[0].token < all[1].token;
       const Status status = engine->connect(peer, {}, within(hears ? 60s : 1s), nullptr).status();
-      EXPECT_EQ(status.code(), hears ? Code::kOutOfMemory : Code::kTimeout) << status.to_string();
+      EXPECT_TRUE(status.code() == Code::kOutOfMemory || (!hears && status.code() == Code::kTimeout))
+          << status.to_string();
       if (hears) {
         EXPECT_NE(status.text().find("ulimit -n"), std::string_view::npos) << status.to_string();
       }

@@ -69,9 +69,11 @@ Status make_call(Communicator& comm, Field field, bool odd, std::int32_t* buffer
 /// How many different calls ("all_reduce #3 of 300 int32, sum, …") a text shows.
 int calls_in(std::string_view text) {
   int found = 0;
-  for (std::size_t at = text.find(" is in "); at != std::string_view::npos; at = text.find(" is in ", at + 1)) {
-    const std::string_view rest = text.substr(at + 7, text.find(';', at) - at - 7);
-    found += rest.find(" #") != std::string_view::npos;
+  for (const std::string_view word : {" is in ", " was in "}) {
+    for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+      const std::string_view rest = text.substr(at + word.size(), text.find(';', at) - at - word.size());
+      found += rest.find(" #") != std::string_view::npos;
+    }
   }
   return found;
 }

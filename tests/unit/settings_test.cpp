@@ -74,6 +74,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
                                    "HOCKET_LOG=Debug",
                                    "HOCKET_FLIGHT_RECORDER=16",
                                    "HOCKET_REPRODUCIBLE=1",
+                                   "HOCKET_DRAIN=1",
                                    "HOCKET_TUNING=/etc/hocket tuning",
                                    "HOCKET_FENCE=1"})
                                 .value();
@@ -88,6 +89,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.slots, 2);
   EXPECT_EQ(settings.lanes, 3);
   EXPECT_TRUE(settings.reproducible);
+  EXPECT_TRUE(settings.drain);
   EXPECT_EQ(settings.tuning, "/etc/hocket tuning");
   EXPECT_EQ(settings.spin, 50us);
   EXPECT_EQ(settings.host_id, "box 1");
@@ -105,7 +107,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       describe_changes(settings),
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
-      "HOCKET_REPRODUCIBLE=1 HOCKET_TUNING=/etc/hocket tuning HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 "
+      "HOCKET_REPRODUCIBLE=1 HOCKET_DRAIN=1 HOCKET_TUNING=/etc/hocket tuning HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 "
       "HOCKET_TOPO_FILE=/etc/topo.xml HOCKET_GRAPH_DUMP_FILE=/tmp/graph.xml HOCKET_INTERFACE=^docker "
       "HOCKET_PORTS=4000-4010 "
       "HOCKET_TCP_STREAMS=4 HOCKET_LINK_TIMEOUT=2.5 "
@@ -127,7 +129,7 @@ TEST_F(SettingsTest, AMalformedValueNamesVariableValueAndWhatIsAccepted) {
                             "HOCKET_SPIN=often",      "HOCKET_SPIN=-5",
                             "HOCKET_LOG=loud",        "HOCKET_FLIGHT_RECORDER=15",
                             "HOCKET_FENCE=yes",       "HOCKET_REPRODUCIBLE=2",
-                            "HOCKET_ALGO=ring\ntree"}) {
+                            "HOCKET_DRAIN=no",        "HOCKET_ALGO=ring\ntree"}) {
     const auto result = parse({entry});
     ASSERT_FALSE(result.ok()) << entry;
     EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
