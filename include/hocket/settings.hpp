@@ -105,8 +105,9 @@ struct Settings {
   /// the kernel chooses.
   std::string ports;
 
-  /// HOCKET_TCP_STREAMS: TCP connections to each peer process that is reached by tcp, 1 to 8. Default: 2.
-  int tcp_streams = 2;
+  /// HOCKET_TCP_STREAMS: TCP connections to each peer process that is reached by tcp, 1 to 8. 0: one to a process of
+  /// this host, two to others. Default: 0.
+  int tcp_streams = 0;
 
   /// HOCKET_LINK_TIMEOUT, seconds, fractions allowed: a peer whose host acknowledges nothing on a network connection
   /// for that long is lost; its process may stand still for longer. 0 is never. Default: 5.

@@ -40,7 +40,7 @@ inline constexpr std::size_t kMaxPacketBytes = kInlineBytes + kPacketLines * kPa
 
 /// Lines that are on their way between cores lie so far apart: processors fetch them in pairs, and a neighbour that was
 /// fetched along has to be taken back before it can be written. Side by side they took twice as long
-/// (bench/micro/lines).
+/// (docs/design.md, "Memory and wires").
 inline constexpr std::size_t kLineSpacing = 2 * kCacheLine;
 
 /// Arrival of one transfer. One line, so that a small message costs one cache line between two cores.

@@ -188,6 +188,8 @@ Result<std::vector<os::NetConnection>> TcpTransport::make_streams(const ProcessA
                                                                   const os::WaitLimits& limits) {
   const std::string name = process_name(peer.pid, text_of(peer.host_name));
   const Secret secret = secret_of(peer.network);
+  // Between hosts one core may not fill a link with one stream. On a host they only cost system calls.
+  const int streams = options_.streams != 0 ? options_.streams : peer.host == self_.host ? 1 : 2;
   tcp::StreamHello hello;
   hello.from = self_.token;
   hello.to = peer.token;
@@ -195,7 +197,7 @@ Result<std::vector<os::NetConnection>> TcpTransport::make_streams(const ProcessA
   hello.pid = self_.pid;
   const std::string_view host = text_of(self_.host_name);
   std::copy_n(host.data(), std::min(host.size(), hello.host.size() - 1), hello.host.data());
-  hello.streams = static_cast<std::uint16_t>(std::clamp<int>(options_.streams, 1, tcp::kMostStreams));
+  hello.streams = static_cast<std::uint16_t>(std::clamp<int>(streams, 1, tcp::kMostStreams));
   HOCKET_TRY(os::random_bytes(std::as_writable_bytes(std::span(&hello.connection, 1))));
 
   os::NetConnectOptions how;
@@ -212,14 +214,14 @@ Result<std::vector<os::NetConnection>> TcpTransport::make_streams(const ProcessA
   const std::vector<os::NetAddress> addresses = addresses_of(peer.network);
   std::vector<os::NetTarget> targets =
       os::targets_to(addresses, peer.network.identity == self_.network.identity, candidates_);
-  std::vector<os::NetConnection> streams;
+  std::vector<os::NetConnection> made;
   for (hello.stream = 0; hello.stream < hello.streams; ++hello.stream) {
     HOCKET_ASSIGN(os::NetConnection stream, os::connect_by_any(targets, how, limits));
     // The others go where the first one went.
-    if (streams.empty()) std::erase_if(targets, [&](const os::NetTarget& t) { return !(t.address == stream.peer); });
-    streams.push_back(std::move(stream));
+    if (made.empty()) std::erase_if(targets, [&](const os::NetTarget& t) { return !(t.address == stream.peer); });
+    made.push_back(std::move(stream));
   }
-  return streams;
+  return made;
 }
 
 Status TcpTransport::await_start(const os::NetConnection& first, const std::string& name,

@@ -33,7 +33,7 @@ namespace hocket {
 struct TcpOptions {
   os::InterfaceFilter interfaces;  ///< HOCKET_INTERFACE
   os::PortRange ports;             ///< HOCKET_PORTS
-  int streams = 2;                 ///< HOCKET_TCP_STREAMS: of a connection; of the two sides' wishes the initiator's
+  int streams = 0;                 ///< HOCKET_TCP_STREAMS: of a connection; of the two sides' wishes the initiator's
   std::chrono::nanoseconds link_timeout{};  ///< HOCKET_LINK_TIMEOUT
 };
 

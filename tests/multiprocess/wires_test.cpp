@@ -30,6 +30,7 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind) {
 struct World {
   World(const Kind& kind, int size, Settings settings = {}) : exchange(size), other_exchange(size), network(7) {
     settings.transport = kind.transport;
+    settings.tcp_streams = 2;
     this->settings = settings;
     for (int r = 0; r < size; ++r) {
       if (std::string_view(kind.transport) == "local" && r > 0) {

@@ -44,6 +44,7 @@ inline constexpr const char* kProcessTransports[] = {"shm", "tcp"};
 inline Settings settings_for(std::string_view transport) {
   Settings settings;
   settings.transport = transport;
+  settings.tcp_streams = 2;
   return settings;
 }
 
