@@ -139,7 +139,7 @@ struct alignas(kCacheLine) MeetingPage {
   alignas(kCacheLine) std::byte bytes[kBytes];
 };
 
-struct alignas(kCacheLine) BlockHeader {
+struct alignas(kLineSpacing) BlockHeader {
   std::uint64_t magic;
   std::uint64_t bytes;  ///< of the block
   std::int32_t rank;
