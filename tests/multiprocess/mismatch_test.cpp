@@ -133,6 +133,34 @@ INSTANTIATE_TEST_SUITE_P(Fields, Mismatch,
                            return name_of(std::get<0>(info.param)) + "_" + test::name_of(std::get<1>(info.param));
                          });
 
+/// Two ranks that both take themselves for the root: neither waits for anything.
+class TwoRoots : public testing::TestWithParam<Wire> {};
+
+TEST_P(TwoRoots, AreNoticedWhileBothMakeNoOtherCall) {
+  run_ranks(2, GetParam(), {}, [&](Communicator& comm) {
+    std::vector<std::int32_t> buffer(4, comm.rank());
+    EXPECT_OK(comm.barrier());
+    const Status status = comm.broadcast(buffer.data(), buffer.data(), 4, DataType::kInt32, comm.rank());
+    EXPECT_TRUE(status.ok() || status.code() == Code::kMismatch) << status.to_string();
+    EXPECT_TRUE(test::eventually([&] { return comm.async_error().code() == Code::kMismatch; }));
+    EXPECT_EQ(calls_in(comm.async_error().text()), 2) << comm.async_error().to_string();
+  });
+}
+
+TEST_P(TwoRoots, AreToldByTheVeryCallWithDrain) {
+  Settings settings;
+  settings.drain = true;
+  run_ranks(2, GetParam(), settings, [&](Communicator& comm) {
+    std::vector<std::int32_t> buffer(4, comm.rank());
+    EXPECT_OK(comm.barrier());
+    const Status status = comm.broadcast(buffer.data(), buffer.data(), 4, DataType::kInt32, comm.rank());
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, TwoRoots, testing::ValuesIn(test::kWires),
+                         [](const auto& info) { return test::name_of(info.param); });
+
 class MessageMismatch : public testing::TestWithParam<Wire> {};
 
 TEST_P(MessageMismatch, InCountOrTypeIsAnErrorOnBothSidesAndOnTheRest) {
