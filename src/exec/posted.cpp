@@ -263,8 +263,8 @@ bool run_lane(Plan& plan, LaneProgram& lane, bool demand) {
   const std::uint64_t chunks =
       static_cast<std::uint64_t>(lane.parts) * (even ? static_cast<std::uint64_t>(plan.header.world) : 1);
   bool good = true;
-  for (const std::uint64_t count :
-       {kTiles[0] * chunks, kTiles[1] * chunks, kTiles[1] * chunks + chunks / 2 + 1, kTiles[2] * chunks})
+  for (const std::uint64_t count : {kTiles[0] * chunks, kTiles[0] * chunks + 1, kTiles[1] * chunks,
+                                    kTiles[1] * chunks + chunks / 2 + 1, kTiles[2] * chunks})
     for (const std::int32_t k : kTilesPerRound)
       for (const Place place : {Place::kApart, in_place_of(plan.header.collective)}) {
         const Shape shape{.count = count, .tile = 1, .tiles_per_round = k, .slots = kManySlots};

@@ -65,10 +65,10 @@ void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) {
   while (bytes > 0) {
     const std::size_t skew = reinterpret_cast<std::uintptr_t>(from) % kWord;
     const std::size_t part = std::min(kWord - skew, bytes);
-    // Relaxed: what is read is checked by its own numbers (core/call.cpp, read_record).
+    // Acquire: who reads a number and then what it stands for reads in that order, over a network too.
     const std::uint64_t word =
         std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from - skew)))
-            .load(std::memory_order_relaxed);
+            .load(std::memory_order_acquire);
     std::memcpy(to, reinterpret_cast<const std::byte*>(&word) + skew, part);
     to += part, from += part, bytes -= part;
   }
