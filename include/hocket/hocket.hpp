@@ -2,6 +2,10 @@
 // hocket.hpp: everything, for users.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "hocket needs C++20: -std=c++20"
+#endif
+
 #include "hocket/communicator.hpp"
 #include "hocket/engine.hpp"
 #include "hocket/group.hpp"

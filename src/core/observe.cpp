@@ -101,10 +101,10 @@ void Observer::look_up(const ReadyCall& call) noexcept {
 }
 
 void Observer::end_in_full(const ReadyCall& call, std::uint64_t number, bool done) noexcept {
+  if (track_) moved(number);  // first: a wait ends within its call
   const std::int64_t now = begin_ns_ != 0 ? os::now_ns() : 0;
   if (metrics_) metrics_->ended(call.key, done, begin_ns_ != 0 ? now - begin_ns_ : -1);
   if (track_) {
-    moved(number);
     TraceSlice slice;
     slice.begin_ns = begin_ns_;
     slice.end_ns = now;
