@@ -394,11 +394,11 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   const int roundings = a.roundings(s.size);
   text += format("  roundings  {} of each element{}\n", roundings,
                  accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
-  text += "  transport  ";
+  text += "  transport ";
   for (Rank r = 0; r < s.size; ++r) {
     if (r == s.rank) continue;
     const PeerView* const view = s.channels->find(r);
-    if (view != nullptr) text += format("{}:{} ", r, view->endpoint->transport());
+    if (view != nullptr) text += format(" {}:{}", r, view->endpoint->transport());
   }
   text += "\n";
   for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
