@@ -82,9 +82,14 @@ void CommunicatorState::tell_peers() {
       const ChannelKey key = control_key(peer->block_offset, rank);
       const std::uint64_t at = peer->block_offset + layout.error(rank), one = 1;
       Endpoint& endpoint = *peer->endpoint;
-      if (!endpoint.put({key, reinterpret_cast<const std::byte*>(&own), sizeof own, at, at}).ok()) continue;
-      (void)endpoint.signal({key, std::as_bytes(std::span(&one, 1)), peer->block_offset + offsetof(BlockHeader, errors),
-                             peer->block_offset + offsetof(BlockHeader, doorbell)});
+      // Others may make it look at all records while this one is landing, so `published` comes by a signal, after it.
+      static_assert(offsetof(ErrorRecord, published) + sizeof one == sizeof own);
+      const std::uint64_t bell = peer->block_offset + offsetof(BlockHeader, doorbell);
+      const auto published = std::as_bytes(std::span(&one, 1));
+      if (!endpoint.put({key, reinterpret_cast<const std::byte*>(&own), sizeof own - sizeof one, at, at}).ok())
+        continue;
+      (void)endpoint.signal({key, published, at + offsetof(ErrorRecord, published), bell});
+      (void)endpoint.signal({key, published, peer->block_offset + offsetof(BlockHeader, errors), bell});
       (void)endpoint.progress();
       continue;
     }
