@@ -6,6 +6,7 @@
 #include "topo/cost.hpp"
 #include "topo/domains.hpp"
 #include "topo/hwloc_reader.hpp"
+#include "topo/link_speed.hpp"
 
 using namespace hocket;
 using namespace hocket::topo;
