@@ -179,8 +179,7 @@ std::string settings_difference(std::string_view a, std::string_view b, std::siz
   if (tuning_a != tuning_b)
     return format(
         "the tuning table (HOCKET_TUNING, or the one built in) has digest {} on rank 0 and {} on rank {}: give all "
-        "ranks "
-        "the same file",
+        "ranks the same file",
         tuning_a, tuning_b, rank_b);
   const auto parsed_a = agreed_settings_from_text(settings_a), parsed_b = agreed_settings_from_text(settings_b);
   return parsed_a.ok() && parsed_b.ok()
