@@ -33,6 +33,7 @@ int version_command(int, char**) {
 }
 
 int help_command(int argc, char** argv);
+int help_about(std::string_view name);
 
 struct Command {
   std::string_view name;
@@ -55,14 +56,41 @@ constexpr Command kCommands[] = {
     {"tune", tune_main, "measure which algorithms are fastest here, for HOCKET_TUNING: hocket tune -o FILE"},
 #endif
     {"version", version_command, "print the version"},
-    {"help", help_command, "print this; flags of a command: hocket COMMAND --help"},
+    {"help", help_command, "print this; flags of a command: hocket help COMMAND"},
 };
 
-int help_command(int, char**) {
+int help_command(int argc, char** argv) {
+  if (argc > 1) return help_about(argv[1]);
   hocket::print(stdout, "hocket {}: collective communication\n\n", HOCKET_VERSION);
   for (const Command& command : kCommands)
     hocket::print(stdout, "  hocket {:<9} {}\n", command.name, command.description);
   return 0;
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : kCommands)
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+int no_such_command(std::string_view wanted) {
+  std::vector<std::string_view> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  hocket::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
+                hocket::nearest_name(wanted, names));
+  return 2;
+}
+
+int help_about(std::string_view name) {
+  const Command* command = find_command(name);
+  if (!command) return no_such_command(name);
+  if (command->main == version_command || command->main == help_command) {
+    hocket::print(stdout, "hocket {}: {}\n", command->name, command->description);
+    return 0;
+  }
+  std::string own(name), flag = "--help";
+  char* arguments[] = {own.data(), flag.data(), nullptr};
+  return command->main(2, arguments);
 }
 
 int run(int argc, char** argv) {
@@ -85,14 +113,8 @@ int run(int argc, char** argv) {
   std::string_view wanted = argv[1];
   if (wanted == "--help" || wanted == "-h") wanted = "help";
   if (wanted == "--version") wanted = "version";
-  for (const Command& command : kCommands) {
-    if (command.name == wanted) return command.main(argc - 1, argv + 1);
-  }
-  std::vector<std::string_view> names;
-  for (const Command& command : kCommands) names.push_back(command.name);
-  hocket::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
-                hocket::nearest_name(wanted, names));
-  return 2;
+  const Command* command = find_command(wanted);
+  return command ? command->main(argc - 1, argv + 1) : no_such_command(wanted);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tools/plan.cpp: `hocket plan`: one rank's plan as text, and with --check the proof of all ranks' plans together.
 //
-// Exit status: 0; 1 with one line on stderr when there is no such plan or the checker finds a fault.
+// Exit status: 0; 2 for flags that make no sense; 1 with one line on stderr when there is no such plan or the checker
+// finds a fault.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "algorithms/dump.hpp"
 #include "base/status.hpp"
 #include "checker/worlds.hpp"
+#include "tools/usage.hpp"
 
 int plan_main(int argc, char** argv);
 
@@ -167,7 +169,7 @@ int plan_main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 1;
+    return usage_answer(app, e);
   }
   if (list) {
     for (const Algorithm& a : algorithms())
@@ -183,14 +185,15 @@ int plan_main(int argc, char** argv) {
     known += format("{}{}", known.empty() ? "" : ", ", a.name);
     if (a.name == algorithm_name) algorithm = &a;
   }
-  if (!collective_known) return fail(format("there is no collective '{}'", collective_name));
+  const auto refuse = [](std::string_view text) { return usage_error("hocket plan", text); };
+  if (!collective_known) return refuse(format("there is no collective '{}'", collective_name));
   if (algorithm == nullptr)
-    return fail(format("{} has no algorithm '{}', but {}", collective_name, algorithm_name, known));
+    return refuse(format("{} has no algorithm '{}', but {}", collective_name, algorithm_name, known));
   if (args.rank < 0 || args.rank >= args.world || args.root < 0 || args.root >= args.world)
-    return fail(format("ranks and roots are 0 to {}", args.world - 1));
+    return refuse(format("ranks and roots are 0 to {}", args.world - 1));
   if (algorithm->max_world != 0 && args.world > algorithm->max_world)
-    return fail(format("{} {} is for at most {} ranks", collective_name, algorithm_name, algorithm->max_world));
-  if (args.lanes > 1 && !algorithm->many_lanes) return fail(format("{} has the lanes it has", algorithm_name));
+    return refuse(format("{} {} is for at most {} ranks", collective_name, algorithm_name, algorithm->max_world));
+  if (args.lanes > 1 && !algorithm->many_lanes) return refuse(format("{} has the lanes it has", algorithm_name));
   const bool pair = algorithm->collective == Collective::kSend || algorithm->collective == Collective::kReceive;
   if (pair && args.root == 0) args.root = args.world - 1;
   if (pair && algorithm->collective == Collective::kReceive && args.rank == 0) args.rank = args.root;

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "base/status.hpp"
 #include "core/launch.hpp"
 #include "hocket/unique_id.hpp"
+#include "tools/usage.hpp"
 
 extern char** environ;
 
@@ -37,7 +39,8 @@ using os::UniqueFd;
 // Signals that mean "end" to a launcher; ranks get them instead.
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
 
-// Blocks the forwarded signals while ranks run and has them in a descriptor.
+// Blocks the forwarded signals while ranks run and has them in a descriptor. A reader of our output that went away is
+// an error of write() meanwhile, and no signal.
 class Signals {
  public:
   static Result<std::unique_ptr<Signals>> block() {
@@ -48,11 +51,16 @@ class Signals {
     if (::pthread_sigmask(SIG_BLOCK, &set, &self->before_) != 0)
       return system_error(Code::kSystem, errno, "pthread_sigmask");
     self->blocked_ = true;
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    if (::sigaction(SIGPIPE, &ignore, &self->pipe_before_) != 0) return system_error(Code::kSystem, errno, "sigaction");
+    self->ignores_pipe_ = true;
     self->fd_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!self->fd_) return system_error(Code::kOutOfMemory, errno, "signalfd (see ulimit -n)");
     return self;
   }
   ~Signals() {
+    if (ignores_pipe_) ::sigaction(SIGPIPE, &pipe_before_, nullptr);
     if (blocked_) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   Signals(const Signals&) = delete;
@@ -60,6 +68,7 @@ class Signals {
 
   int fd() const noexcept { return fd_.get(); }
   const sigset_t& before() const noexcept { return before_; }
+  const struct sigaction& pipe_before() const noexcept { return pipe_before_; }
   /// The next signal that came, 0 if none.
   int take() noexcept {
     signalfd_siginfo info;
@@ -70,19 +79,40 @@ class Signals {
   Signals() = default;
   UniqueFd fd_;
   sigset_t before_{};
+  struct sigaction pipe_before_ {};
   bool blocked_ = false;
+  bool ignores_pipe_ = false;
+};
+
+// A line of more is passed on in pieces, so that what has no lines at all needs no memory without end.
+constexpr std::size_t kLongestLine = 256 << 10;
+// From here on nothing more is read until somebody has taken what waits: then it is the ranks that wait, as they would
+// without us.
+constexpr std::size_t kMostWaiting = 1 << 20;
+
+// Our stdout or stderr, and what it has not taken yet. Whoever reads it may be slow: the loop must not wait for it.
+struct Sink {
+  int fd = -1;
+  bool regular = false;   // a file takes any length at once
+  bool terminal = false;  // carriage returns are shown at once
+  bool gone = false;      // nobody will read it any more
+  bool failed = false;    // something could not be written; said once
+  std::string waiting;
+  const void* within = nullptr;  // whose line has been passed on in part
 };
 
 // The read end of a rank's stdout or stderr, and the line that is not complete yet.
 struct Output {
   UniqueFd fd;
-  int to = STDOUT_FILENO;
+  int sink = 0;
   std::string line;
+  bool within = false;  // of the line, a first piece has been passed on
 };
 
 struct Child {
   Rank rank = 0;
   std::string name;  // "rank 3", "host a"
+  std::string tag;   // before each line of output
   UniqueFd input;    // what its stdin is fed by, held open until the end
   pid_t pid = -1;
   std::optional<os::PidFd> process;
@@ -111,20 +141,6 @@ int exit_status(const Child& child) {
   return WIFSIGNALED(child.wait_status) ? 128 + WTERMSIG(child.wait_status) : WEXITSTATUS(child.wait_status);
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
-      pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-      ::poll(&entry, 1, -1);
-      continue;
-    }
-    if (n < 0) return;  // nobody reads our output any more; the ranks go on
-    text.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
 // ---- Starting one rank ----
 
 // Everything that the child needs between fork and exec, made before the fork: there it may only make system calls.
@@ -138,6 +154,7 @@ struct Start {
   int outputs[2] = {-1, -1};
   int report;  // errno of what failed is written here
   const sigset_t* mask;
+  const struct sigaction* pipe;
   pid_t parent;
 };
 
@@ -155,6 +172,7 @@ struct Start {
   for (int i = 0; i < 2; ++i) {
     if (start.outputs[i] >= 0 && ::dup2(start.outputs[i], STDOUT_FILENO + i) < 0) fail();
   }
+  ::sigaction(SIGPIPE, start.pipe, nullptr);
   ::pthread_sigmask(SIG_SETMASK, start.mask, nullptr);
   if (start.search) {
     ::execvpe(start.executable, start.argv, start.envp);
@@ -219,7 +237,8 @@ struct Spec {
   std::string input_text;  // or this, and then nothing until we end
 };
 
-Status start_child(const Spec& spec, bool tag, const Signals& signals, Child& child) {
+// through[i]: its stdout or stderr comes to us, and is not ours.
+Status start_child(const Spec& spec, const bool (&through)[2], const Signals& signals, Child& child) {
   child.rank = spec.rank;
   child.name = spec.name;
   UniqueFd childs_end, childs_input;
@@ -243,14 +262,14 @@ Status start_child(const Spec& spec, bool tag, const Signals& signals, Child& ch
       return error(Code::kInvalidArgument, "{} bytes of arguments and variables are too many for {}",
                    spec.input_text.size(), spec.name);
     }
-    write_all(child.input.get(), spec.input_text);
+    const ssize_t written = ::write(child.input.get(), spec.input_text.data(), spec.input_text.size());
+    if (written != static_cast<ssize_t>(spec.input_text.size()))
+      return system_error(Code::kSystem, errno, "what {} is to do can't be written to its stdin", spec.name);
   }
-  if (tag) {
-    for (int i = 0; i < 2; ++i) {
-      HOCKET_TRY(make_pipe(child.outputs[i].fd, write_ends[i]));
-      ::fcntl(child.outputs[i].fd.get(), F_SETFL, O_NONBLOCK);
-      child.outputs[i].to = STDOUT_FILENO + i;
-    }
+  for (int i = 0; i < 2; ++i) {
+    if (!through[i]) continue;
+    HOCKET_TRY(make_pipe(child.outputs[i].fd, write_ends[i]));
+    ::fcntl(child.outputs[i].fd.get(), F_SETFL, O_NONBLOCK);
   }
 
   std::vector<std::string> arguments = spec.arguments;
@@ -263,9 +282,10 @@ Status start_child(const Spec& spec, bool tag, const Signals& signals, Child& ch
   start.envp = envp.data();
   start.socket = childs_end.get();
   start.input = childs_input ? childs_input.get() : spec.input;
-  for (int i = 0; i < 2; ++i) start.outputs[i] = tag ? write_ends[i].get() : -1;
+  for (int i = 0; i < 2; ++i) start.outputs[i] = through[i] ? write_ends[i].get() : -1;
   start.report = reported.get();
   start.mask = &signals.before();
+  start.pipe = &signals.pipe_before();
   start.parent = ::getpid();
 
   child.pid = ::fork();
@@ -293,7 +313,18 @@ Status start_child(const Spec& spec, bool tag, const Signals& signals, Child& ch
 
 class Job {
  public:
-  Job(const Options& options, Signals& signals) : options_(options), signals_(signals) {}
+  Job(const Options& options, Signals& signals) : options_(options), signals_(signals) {
+    struct stat files[2] = {};
+    bool known = true;
+    for (int i = 0; i < 2; ++i) {
+      sinks_[i].fd = STDOUT_FILENO + i;
+      known &= ::fstat(sinks_[i].fd, &files[i]) == 0;
+      sinks_[i].regular = S_ISREG(files[i].st_mode);
+      sinks_[i].terminal = ::isatty(sinks_[i].fd) == 1;
+    }
+    // Both are one file (2>&1): what waits for it waits in one place, or lines would cut each other.
+    one_sink_ = known && files[0].st_dev == files[1].st_dev && files[0].st_ino == files[1].st_ino;
+  }
 
   // Nothing of the ranks is left, whatever happened.
   ~Job() {
@@ -306,9 +337,16 @@ class Job {
   }
 
   Status start(const std::vector<Spec>& specs) {
+    // A terminal's stdout is left to the ranks, which then write line by line themselves. Their stderr is not: programs
+    // write it in pieces.
+    const bool tagged = options_.tag && !specs.empty() && specs.front().rank >= 0;
+    const bool through[2] = {tagged || (options_.whole_lines && !::isatty(STDOUT_FILENO)),
+                             tagged || options_.whole_lines};
     children_.resize(specs.size());
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      HOCKET_TRY(start_child(specs[i], options_.tag && specs[i].rank >= 0, signals_, children_[i]));
+      HOCKET_TRY(start_child(specs[i], through, signals_, children_[i]));
+      children_[i].outputs[1].sink = stderr_sink();
+      if (tagged) children_[i].tag = format("[{}] ", specs[i].rank);
     }
     return {};
   }
@@ -318,10 +356,8 @@ class Job {
       HOCKET_TRY(wait_once());
       escalate();
     }
-    for (Child& child : children_) {
-      for (Output& output : child.outputs) close_output(child, output);
-    }
-    return first_failure_;
+    finish_outputs();
+    return first_failure_ == 0 && (sinks_[0].failed || sinks_[1].failed) ? 1 : first_failure_;
   }
 
  private:
@@ -329,12 +365,14 @@ class Job {
     fds_.clear();
     fds_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
     fds_.push_back({.fd = stop_fd_, .events = POLLIN, .revents = 0});
+    for (const Sink& sink : sinks_)
+      fds_.push_back({.fd = sink.waiting.empty() ? -1 : sink.fd, .events = POLLOUT, .revents = 0});
     for (const Child& child : children_) {
       const short writes = child.answered < child.answer.size() ? POLLOUT : 0;
       fds_.push_back({.fd = child.ended ? -1 : child.process->fd(), .events = POLLIN, .revents = 0});
       fds_.push_back({.fd = child.socket.get(), .events = static_cast<short>(POLLIN | writes), .revents = 0});
       for (const Output& output : child.outputs)
-        fds_.push_back({.fd = output.fd.get(), .events = POLLIN, .revents = 0});
+        fds_.push_back({.fd = may_read(output) ? output.fd.get() : -1, .events = POLLIN, .revents = 0});
     }
     const Status woken = os::poll_for(fds_, {.deadline = next_deadline_}, "the ranks");
     if (woken.code() == Code::kTimeout) return {};
@@ -343,9 +381,10 @@ class Job {
       while (const int number = signals_.take()) forward(number);
     }
     if (fds_[1].revents) look_at_stop();
+    for (Sink& sink : sinks_) flush(sink);
     for (std::size_t i = 0; i < children_.size(); ++i) {
       Child& child = children_[i];
-      const pollfd* entry = &fds_[2 + 4 * i];
+      const pollfd* entry = &fds_[4 + 4 * i];
       // What a rank said before it ended comes first.
       if (entry[2].revents) read_output(child, child.outputs[0]);
       if (entry[3].revents) read_output(child, child.outputs[1]);
@@ -385,7 +424,7 @@ class Job {
   }
 
   void refuse(Child& child, std::string_view why) {
-    print(stderr, "{}: the connection of {} (pid {}) was closed: {}\n", options_.name, child.name, child.pid, why);
+    say(format("the connection of {} (pid {}) was closed: {}", child.name, child.pid, why));
     child.socket.reset();
     child.request.clear();
     child.asks = false;
@@ -479,11 +518,11 @@ class Job {
     child.socket.reset();
     child.request.clear();
     child.asks = false;
-    for (Output& output : child.outputs) read_output(child, output);
+    for (Output& output : child.outputs) read_output(child, output, 4 * kReads);
     if (lost_.empty()) lost_ = ending(child) + " before the exchange";
     const int status = exit_status(child);
     if (status == 0) return;
-    print(stderr, "{}: {}\n", options_.name, ending(child));
+    say(ending(child));
     if (first_failure_ != 0) return;
     first_failure_ = status;
     if (!options_.keep_going) next_deadline_ = Deadline::after(options_.grace);
@@ -500,8 +539,7 @@ class Job {
     const int number = terminated_ ? SIGKILL : SIGTERM;
     for (const Child& child : children_) {
       if (child.ended) continue;
-      print(stderr, "{}: {} (pid {}) still runs, sending {}\n", options_.name, child.name, child.pid,
-            terminated_ ? "SIGKILL" : "SIGTERM");
+      say(format("{} (pid {}) still runs, sending {}", child.name, child.pid, terminated_ ? "SIGKILL" : "SIGTERM"));
     }
     forward(number);
     if (!terminated_) forward(SIGCONT);  // one that is stopped could not take it
@@ -509,34 +547,131 @@ class Job {
     terminated_ = true;
   }
 
-  // -- Output with --tag --
+  // -- Output of ranks, and ours --
 
-  void read_output(Child& child, Output& output) {
+  static constexpr int kReads = 20;  // of 16 KiB each, a turn: one rank that writes without end is not all there is
+
+  int stderr_sink() const { return one_sink_ ? 0 : 1; }
+
+  bool may_read(const Output& output) const { return sinks_[output.sink].waiting.size() < kMostWaiting; }
+
+  void say(std::string_view text) { put(sinks_[stderr_sink()], format("{}: {}\n", options_.name, text)); }
+
+  // `from`: whose text it is; what another has begun and not ended stays a line of its own.
+  void put(Sink& sink, std::string_view text, const void* from = nullptr) {
+    if (sink.gone || text.empty()) return;
+    if (sink.within && sink.within != from) sink.waiting += '\n';
+    sink.within = text.back() == '\n' ? nullptr : from;
+    sink.waiting += text;
+    flush(sink);
+  }
+
+  // As much as goes without waiting.
+  void flush(Sink& sink) {
+    constexpr std::size_t kAlwaysFits = 4096;  // what poll() promises of a pipe that is writable
+    std::size_t done = 0;
+    while (done < sink.waiting.size()) {
+      pollfd entry{.fd = sink.fd, .events = POLLOUT, .revents = 0};
+      if (!sink.regular && ::poll(&entry, 1, 0) <= 0) break;
+      const std::size_t left = sink.waiting.size() - done;
+      const ssize_t n = ::write(sink.fd, sink.waiting.data() + done, sink.regular ? left : std::min(left, kAlwaysFits));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) break;
+      if (n < 0) {
+        const int number = errno;
+        sink.waiting.clear();
+        return give_up(sink, number);
+      }
+      done += static_cast<std::size_t>(n);
+    }
+    sink.waiting.erase(0, done);
+  }
+
+  // A reader that has gone is none of the ranks' either; with any other trouble they go on, and it is said.
+  void give_up(Sink& sink, int number) {
+    if (number == EPIPE) {
+      sink.gone = true;
+      for (Child& child : children_) {
+        for (Output& output : child.outputs)
+          if (&sinks_[output.sink] == &sink) output.fd.reset();
+      }
+      return;
+    }
+    if (!std::exchange(sink.failed, true) && sink.fd != STDERR_FILENO && !one_sink_)
+      say(format("stdout can't be written: {}", ::strerror(number)));
+  }
+
+  void read_output(Child& child, Output& output, int reads = kReads) {
     char buffer[16384];
-    while (output.fd) {
+    for (; output.fd && reads > 0 && (may_read(output) || child.ended); --reads) {
       const ssize_t n = ::read(output.fd.get(), buffer, sizeof buffer);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return;
       if (n <= 0) return close_output(child, output);
-      output.line.append(buffer, static_cast<std::size_t>(n));
-      std::string text;
-      std::size_t begin = 0;
-      for (std::size_t end; (end = output.line.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        text += format("[{}] {}\n", child.rank, std::string_view(output.line).substr(begin, end - begin));
-      }
-      output.line.erase(0, begin);
-      write_all(output.to, text);
+      take_text(child, output, std::string_view(buffer, static_cast<std::size_t>(n)));
     }
   }
 
-  void close_output(Child& child, Output& output) {
-    if (!output.line.empty()) write_all(output.to, format("[{}] {}\n", child.rank, output.line));
+  // Whole lines are passed on. On a terminal what ends in a carriage return is one too: a progress bar has nothing
+  // else.
+  void take_text(const Child& child, Output& output, std::string_view read) {
+    std::size_t seen = output.line.size();
+    output.line += read;
+    const std::string_view line = output.line;
+    std::string text;
+    std::size_t begin = 0;
+    for (std::size_t end; (end = line.find('\n', seen)) != std::string_view::npos; begin = seen = end + 1) {
+      if (!std::exchange(output.within, false)) text += child.tag;
+      text += line.substr(begin, end + 1 - begin);
+    }
+    std::size_t enough = begin;
+    if (line.size() - begin > kLongestLine) {
+      enough = line.size();
+    } else if (sinks_[output.sink].terminal) {
+      // A last one may be the first half of a line's end.
+      const std::size_t back = line.substr(0, line.size() - 1).rfind('\r');
+      if (back != std::string_view::npos) enough = std::max(begin, back + 1);
+    }
+    if (enough > begin) {
+      if (!std::exchange(output.within, true)) text += child.tag;
+      text += line.substr(begin, enough - begin);
+    }
+    output.line.erase(0, enough);
+    put(sinks_[output.sink], text, &output);
+  }
+
+  // Its last line may have no end: it gets one with a tag, or when something follows.
+  void close_output(const Child& child, Output& output) {
+    Sink& sink = sinks_[output.sink];
+    if (!output.line.empty()) put(sink, (output.within ? "" : child.tag) + output.line, &output);
+    if (!child.tag.empty() && sink.within == &output) put(sink, "\n", &output);
+    output.within = false;
     output.line.clear();
     output.fd.reset();
   }
 
+  // After the last rank: what is left in its pipes, and what our readers have not taken. A signal ends the waiting.
+  void finish_outputs() {
+    for (Child& child : children_) {
+      for (Output& output : child.outputs) {
+        read_output(child, output, 4 * kReads);  // more than a pipe holds
+        close_output(child, output);
+      }
+    }
+    for (Sink& sink : sinks_) {
+      for (flush(sink); !sink.waiting.empty(); flush(sink)) {
+        pollfd entries[2] = {{.fd = sink.fd, .events = POLLOUT, .revents = 0},
+                             {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+        if (::poll(entries, 2, -1) < 0 && errno != EINTR) return;
+        if (entries[1].revents) return;
+      }
+    }
+  }
+
   const Options& options_;
   Signals& signals_;
+  Sink sinks_[2];
+  bool one_sink_ = false;
   std::vector<Child> children_;
   std::vector<pollfd> fds_;
   std::string lost_;  // why no exchange can be complete any more; empty while it can
@@ -763,6 +898,7 @@ Result<int> run_agent(int input) {
     return error(Code::kInvalidArgument, "the job lacks an id, or has ranks beyond its size");
   }
   job.stop_when_closed = input;
+  job.whole_lines = true;
   return run_ranks(job);
 }
 
@@ -771,6 +907,7 @@ Result<int> run_agent(int input) {
 int run_main(int argc, char** argv) {
   CLI::App app("Starts a program several times, as the ranks of one job, on this host or on several.", "hocket run");
   hocket::run::Options options;
+  options.whole_lines = true;
   hocket::run::HostOptions hosts;
   double grace = 10;
   std::string host_list;
@@ -817,7 +954,7 @@ int run_main(int argc, char** argv) {
   try {
     app.parse(end, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return hocket::usage_answer(app, e);
   }
   if (end < argc && std::string_view(argv[end]) == "--") ++end;
   const auto finish = [](const hocket::Result<int>& result) {
@@ -828,12 +965,10 @@ int run_main(int argc, char** argv) {
   if (agent) return finish(hocket::run::run_agent(STDIN_FILENO));
   options.arguments.assign(argv + end, argv + argc);
   if (ranks->empty() && with_hosts->empty()) {
-    hocket::print(stderr, "hocket run: how many ranks, and where? --ranks N or --hosts a:N,b:N\n");
-    return 2;
+    return hocket::usage_error("hocket run", "how many ranks, and where? --ranks N or --hosts a:N,b:N");
   }
   if (options.arguments.empty()) {
-    hocket::print(stderr, "hocket run: no program to run: hocket run --ranks N PROGRAM [ARGUMENTS...]\n");
-    return 2;
+    return hocket::usage_error("hocket run", "no program to run: hocket run --ranks N PROGRAM [ARGUMENTS...]");
   }
   options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(grace * 1000));
   if (with_hosts->empty()) return finish(hocket::run::run_ranks(options));

@@ -19,6 +19,9 @@ struct Options {
   bool keep_going = false;
   /// Every line of a rank's stdout and stderr begins with "[rank] ".
   bool tag = false;
+  /// Lines of a rank's stdout and stderr come out whole, whatever these are: they go through this process. But for a
+  /// stdout that is a terminal: a rank's stdio already writes that line by line.
+  bool whole_lines = false;
   /// What the others have to end by themselves after a rank failed, before SIGTERM; half of it later comes SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// How messages on stderr begin.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tools/topo.cpp: `hocket topo`: the machine as hocket sees it, and what it concludes.
 //
-// Exit status: 0, or 1 with one line on stderr if a file can't be read.
+// Exit status: 0, 2 for wrong usage, or 1 with one line on stderr if a file can't be read.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -15,6 +15,7 @@
 #include "tools/topo_explain.hpp"
 #include "tools/topo_json.hpp"
 #include "tools/topo_picture.hpp"
+#include "tools/usage.hpp"
 #include "topo/cost.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/machine_file.hpp"
@@ -70,7 +71,8 @@ std::string conclusions_text(const Graph& graph) {
     out += hocket::format("  {:<7} link       {:.3g} us + bytes / {:.3g} GB/s ({})\n", to_string(kind),
                           cost.alpha_seconds * 1e6, cost.beta_bytes_per_second / 1e9, to_string(cost.origin));
   }
-  out += hocket::format("  GPUs, NICs         {}, {}\n", graph.count(NodeKind::kGpu), graph.count(NodeKind::kNic));
+  out += hocket::format("  GPUs               {}\n", graph.count(NodeKind::kGpu));
+  out += hocket::format("  NICs               {}\n", graph.count(NodeKind::kNic));
   out += hocket::format("  host id            {}\n",
                         graph.host_id.empty() ? "none" : hocket::topo::json_string(graph.host_id));
   out += hocket::format("  topology digest    {:016x}\n", graph.digest());
@@ -197,7 +199,11 @@ int topo_main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--svg", svg, "draw the machine, with rings and loads, into this file ('-': stdout)");
   app.add_flag("--paths", path_types, "print the kind of path between any two GPUs and NICs, and its GB/s");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return hocket::usage_answer(app, e);
+  }
   if (!corpus.empty() && !page.empty()) return topo_corpus_page(corpus, page);
   if (!corpus.empty()) return topo_corpus(corpus, answers);
 

@@ -34,6 +34,7 @@
 #include "core/launch.hpp"
 #include "core/tuning_file.hpp"
 #include "tools/run.hpp"
+#include "tools/usage.hpp"
 
 namespace hocket {
 namespace {
@@ -95,15 +96,13 @@ Status parse(int argc, char** argv, Options* o, int* exit_code) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& bad) {
-    *exit_code = bad.get_exit_code() == 0 ? 0 : 2;
-    app.exit(bad);
+    *exit_code = usage_answer(app, bad);
     return error(Code::kInvalidArgument, "flags");
   }
   for (const std::string& name : o->collectives) {
     const auto* found = perf::find_perf_collective(name);
     if (found == nullptr || found->uneven || found->no_data || is_message(found->collective)) {
-      print(stderr, "hocket tune: '{}' has no choice by size\n", name);
-      *exit_code = 2;
+      *exit_code = usage_error("hocket tune", format("'{}' has no choice by size", name));
       return error(Code::kInvalidArgument, "collective");
     }
   }

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/settings.hpp"
+#include "tools/usage.hpp"
 
 namespace hocket::perf {
 namespace {
@@ -107,8 +108,7 @@ CLI::Validator bytes_into(std::size_t& target) {
 }
 
 Parsed refused(std::string_view text) {
-  print(stderr, "hocket perf: {}\n", text);
-  return {std::nullopt, 2};
+  return {std::nullopt, usage_error("hocket perf", text)};
 }
 
 }  // namespace
@@ -175,6 +175,15 @@ std::vector<std::size_t> sizes_of(const Options& options) {
     size = next;
   }
   return sizes;
+}
+
+std::vector<std::size_t> counts_of(const Options& options, DataType type, int ranks) {
+  std::vector<std::size_t> counts;
+  for (const std::size_t bytes : sizes_of(options)) {
+    const std::size_t count = options.collective->count_of(bytes, type, ranks);
+    if (counts.empty() || count != counts.back()) counts.push_back(count);
+  }
+  return counts;
 }
 
 Parsed parse_options(int argc, const char* const* argv) {
@@ -254,9 +263,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& bad) {
-    const bool help = bad.get_exit_code() == 0;
-    app.exit(bad);
-    return {std::nullopt, help ? 0 : 2};
+    return {std::nullopt, usage_answer(app, bad)};
   }
 
   options.collective = find_perf_collective(collective);

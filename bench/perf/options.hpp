@@ -59,5 +59,7 @@ std::string_view nccl_name(ReduceOp op);
 
 /// All sizes from min to max.
 std::vector<std::size_t> sizes_of(const Options& options);
+/// The counts that are measured for these, each once: small sizes are rounded up to the same.
+std::vector<std::size_t> counts_of(const Options& options, DataType type, int ranks);
 
 }  // namespace hocket::perf

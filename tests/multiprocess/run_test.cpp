@@ -10,15 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/format.hpp"
 #include "base/os/process.hpp"
 #include "base/status.hpp"
 #include "core/launch.hpp"
@@ -290,6 +293,67 @@ TEST(Run, TagNamesTheRankOfEachLine) {
   const Outcome outcome = run_rank(2, "who", {"--tag"});
   EXPECT_TRUE(contains(outcome.text, "[0] rank 0 of 2, local 0\n")) << outcome.text;
   EXPECT_TRUE(contains(outcome.text, "[1] rank 1 of 2, local 1\n")) << outcome.text;
+}
+
+// Ranks that write their lines in pieces, into one file: half a line of one and half of another were glued together.
+void expect_whole_lines(const std::vector<std::string>& flags, bool both, bool tag) {
+  char path[] = "/tmp/hocket_run_XXXXXX";
+  const int fd = ::mkstemp(path);
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  std::string command = "exec " + self() + " run --ranks 3";
+  for (const std::string& flag : flags) command += " " + flag;
+  command +=
+      " sh -c 'for i in 0 1 2 3 4 5 6 7 8 9; do printf ra >&2; printf \"nk $HOCKET_RANK l\" >&2; printf o; printf "
+      "\"ut $HOCKET_RANK\\n\"; printf \"ine $i\\n\" >&2; done; printf \"end $HOCKET_RANK\" >&2' " +
+      std::string(both ? ">" : ">/dev/null 2>") + path + (both ? " 2>&1" : "");
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  std::ifstream file(path);
+  std::string text;
+  std::vector<std::string> lines, expected;
+  while (std::getline(file, text)) lines.push_back(text);
+  ::unlink(path);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string before = tag ? hocket::format("[{}] ", rank) : "";
+    for (int i = 0; i < 10; ++i) {
+      expected.push_back(hocket::format("{}rank {} line {}", before, rank, i));
+      if (both) expected.push_back(hocket::format("{}out {}", before, rank));
+    }
+    expected.push_back(hocket::format("{}end {}", before, rank));
+  }
+  std::sort(lines.begin(), lines.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(lines, expected);
+}
+
+TEST(Run, LinesThatRanksWriteInPiecesComeOutWhole) {
+  expect_whole_lines({}, false, false);
+}
+TEST(Run, LinesOfBothStreamsInOneFileComeOutWhole) {
+  expect_whole_lines({}, true, false);
+}
+TEST(Run, TaggedLinesComeOutWholeInAFile) {
+  expect_whole_lines({"--tag"}, false, true);
+}
+
+TEST(Run, TextWithoutAnEndIsPassedOnAsItIs) {
+  EXPECT_EQ(run(1, {"/usr/bin/printf", "abc"}).text, "abc");
+}
+
+TEST(Run, MoreThanAPipeHoldsComesOutToTheLastByte) {
+  const Outcome outcome = run(2, {"/bin/sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; echo; exit 0"});
+  EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), 'x'), 6000000);
+}
+
+TEST(Run, ARankWhoseReaderHasGoneEndsAsItWouldAlone) {
+  const int status =
+      std::system(("timeout 60 sh -c '" + self() + " run --ranks 2 yes 2>/dev/null | head -n 1 >/dev/null'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Run, ADiskThatIsFullIsSaidAndIsNoSuccess) {
+  const int status = std::system((self() + " run --ranks 1 echo x >/dev/full 2>/dev/null").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
 TEST(Run, FlagsAfterTheProgramAreTheProgramsOwn) {
