@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/settings.hpp"
 #include "base/status.hpp"
 #include "bench/perf/options.hpp"
 #include "bench/perf/report.hpp"
@@ -83,7 +84,8 @@ int perf_main(int argc, char** argv, const char* version) {
   if (!parsed.options) return parsed.exit_code;
   const Options& options = *parsed.options;
   // No time limit: while one rank checks a large buffer, others wait for it.
-  auto settings = Settings::from_environment();
+  // Its warnings are left to rank 0, which reads them again.
+  auto settings = parse_environment(environ, false);
   if (!settings.ok()) return complain(settings.status().text());
   settings->start_timeout = std::chrono::nanoseconds(0);
   const auto launched = launched_from_environment(*settings);

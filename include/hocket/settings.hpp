@@ -138,8 +138,8 @@ struct Settings {
   /// counts as not set.
   ///
   /// A malformed value is kInvalidArgument with the variable, its value and what is accepted. An unknown variable that
-  /// begins with HOCKET_ is warned about once, with the nearest known name. Sets the log level when HOCKET_LOG is set.
-  /// Any thread, as long as none changes the environment.
+  /// begins with HOCKET_ is warned about once, by one process of a host, with the nearest known name. Sets the log level
+  /// when HOCKET_LOG is set. Any thread, as long as none changes the environment.
   static Result<Settings> from_environment();
 };
 

@@ -231,10 +231,18 @@ constexpr Variable kVariables[] = {
      [](const Settings& s) { return s.metrics; }},
 };
 
-// Variables that other parts of hocket read: who starts ranks, and the topology.
+// Variables that other parts of hocket read or set: who starts ranks (core/launch), and the tests' real machines.
 constexpr std::string_view kOtherVariables[] = {
-    "HOCKET_RANK",       "HOCKET_SIZE", "HOCKET_LOCAL_RANK", "HOCKET_LOCAL_SIZE", "HOCKET_RUN_FD", "HOCKET_JOB_ID",
-    "HOCKET_RENDEZVOUS", "HOCKET_PORT", "HOCKET_SECRET",     "HOCKET_TOPOLOGIES", "HOCKET_ROOT",   "HOCKET_UNIQUE_ID",
+    "HOCKET_RANK", "HOCKET_SIZE",   "HOCKET_LOCAL_RANK", "HOCKET_RUN_FD", "HOCKET_JOB_ID",    "HOCKET_RENDEZVOUS",
+    "HOCKET_PORT", "HOCKET_SECRET", "HOCKET_TOPOLOGIES", "HOCKET_ROOT",   "HOCKET_UNIQUE_ID",
+};
+// Families that are not this library's to know: the tests' and ./dev's own.
+constexpr std::string_view kOtherPrefixes[] = {"HOCKET_TEST_", "HOCKET_FAULT_", "HOCKET_DEV_"};
+
+// Where launchers say which of a host's processes this is; the first that is set counts, hocket's own before those of
+// what may have started it.
+constexpr std::string_view kLocalRanks[] = {
+    "HOCKET_LOCAL_RANK", "HOCKET_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK", "SLURM_LOCALID",
 };
 
 // Variables of NCCL's that mean the same here; hocket's own come first.
@@ -264,6 +272,23 @@ const Variable* find_variable(std::string_view name) noexcept {
   return nullptr;
 }
 
+std::string_view value_of(const char* const* environment, std::string_view name) {
+  for (; environment && *environment; ++environment) {
+    const std::string_view entry = *environment;
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  }
+  return {};
+}
+
+// One process of a host warns for all: they have the same variables.
+bool speaks_for_its_host(const char* const* environment) {
+  for (const std::string_view name : kLocalRanks) {
+    if (const std::string_view rank = value_of(environment, name); !rank.empty()) return rank == "0";
+  }
+  return true;
+}
+
 void warn_about_unknown(std::string_view name) {
   // Settings are read for every communicator; once is enough. Never destroyed, as other threads may run at exit.
   static std::mutex& mutex = *new std::mutex;
@@ -272,15 +297,28 @@ void warn_about_unknown(std::string_view name) {
     const std::lock_guard lock(mutex);
     if (!warned.emplace(name).second) return;
   }
-  std::vector<std::string_view> known(std::begin(kOtherVariables), std::end(kOtherVariables));
-  for (const Variable& variable : kVariables) known.push_back(variable.name);
+  const std::vector<std::string_view> known = known_variables();
   HOCKET_LOG(LogLevel::kWarn, "unknown variable {} is ignored, the nearest known one is {}", name,
              nearest_name(name, known));
 }
 
 }  // namespace
 
-Result<Settings> parse_environment(const char* const* environment) {
+std::vector<std::string_view> known_variables() {
+  std::vector<std::string_view> known;
+  for (const Variable& variable : kVariables) known.push_back(variable.name);
+  known.insert(known.end(), std::begin(kOtherVariables), std::end(kOtherVariables));
+  return known;
+}
+
+bool is_known_variable(std::string_view name) {
+  const std::vector<std::string_view> known = known_variables();
+  return std::find(known.begin(), known.end(), name) != known.end() ||
+         std::any_of(std::begin(kOtherPrefixes), std::end(kOtherPrefixes),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+Result<Settings> parse_environment(const char* const* environment, bool warns) {
   Settings settings;
   for (const char* const* at = environment; at && *at; ++at) {
     const std::string_view entry = *at;
@@ -292,6 +330,7 @@ Result<Settings> parse_environment(const char* const* environment) {
     }
   }
   std::vector<std::string_view> unknown;
+  const bool speaks = warns && speaks_for_its_host(environment);
   for (; environment && *environment; ++environment) {
     const std::string_view entry = *environment;
     const std::size_t equals = entry.find('=');
@@ -299,9 +338,7 @@ Result<Settings> parse_environment(const char* const* environment) {
     const std::string_view name = entry.substr(0, equals);
     const Variable* variable = find_variable(name);
     if (!variable) {
-      if (std::find(std::begin(kOtherVariables), std::end(kOtherVariables), name) == std::end(kOtherVariables)) {
-        unknown.push_back(name);
-      }
+      if (speaks && !is_known_variable(name)) unknown.push_back(name);
       continue;
     }
     const std::string_view value = trim(entry.substr(equals + 1));

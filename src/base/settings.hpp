@@ -14,8 +14,15 @@
 
 namespace hocket {
 
-/// Settings::from_environment() over a block of "NAME=value" texts that ends with a null. Pure but for warnings.
-Result<Settings> parse_environment(const char* const* environment);
+/// Settings::from_environment() over a block of "NAME=value" texts that ends with a null. Pure but for warnings, which
+/// one process of a host gives for all (its launcher's local rank 0). warns: false for who only starts ranks.
+Result<Settings> parse_environment(const char* const* environment, bool warns = true);
+
+/// Every variable that begins with HOCKET_ and means something: the settings', those of who starts ranks, and the
+/// tests'.
+std::vector<std::string_view> known_variables();
+/// Whether it is one of those, or of a family (HOCKET_TEST_…) that the tests and ./dev have to themselves.
+bool is_known_variable(std::string_view name);
 
 /// Whether settings made in code are within the limits that settings.hpp states. Lists of names are checked where their
 /// names are known, by AllowList::parse. Errors: kInvalidArgument with variable, value and what is accepted.

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
+#include <regex>
+#include <set>
 
 namespace hocket {
 namespace {
@@ -158,6 +163,49 @@ TEST_F(SettingsTest, AnUnknownVariableIsWarnedAboutOnceWithTheNearestName) {
   ASSERT_TRUE(parse({"HOCKET_ALOG=ring"}).ok());
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0], "unknown variable HOCKET_ALOG is ignored, the nearest known one is HOCKET_ALGO");
+}
+
+TEST_F(SettingsTest, OnlyOneProcessOfAHostWarnsOfAnUnknownVariable) {
+  ASSERT_TRUE(parse({"HOCKET_ALGOS=ring", "HOCKET_LOCAL_RANK=1"}).ok());
+  ASSERT_TRUE(parse({"HOCKET_ALGOS=ring", "HOCKET_RANK=3"}).ok());
+  ASSERT_TRUE(parse({"HOCKET_ALGOS=ring", "OMPI_COMM_WORLD_LOCAL_RANK=7"}).ok());
+  ASSERT_TRUE(parse({"HOCKET_ALGOS=ring", "LOCAL_RANK=1"}).ok());
+  EXPECT_TRUE(lines.empty());
+  // Started by `hocket run` inside task 5 of Slurm, it is the first of its own job.
+  ASSERT_TRUE(parse({"SLURM_LOCALID=5", "HOCKET_ALGOS=ring", "HOCKET_RANK=8", "HOCKET_LOCAL_RANK=0"}).ok());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], "unknown variable HOCKET_ALGOS is ignored, the nearest known one is HOCKET_ALGO");
+}
+
+// What is read somewhere is known, and what is known is read somewhere.
+TEST_F(SettingsTest, TheListOfKnownVariablesIsThatOfTheSources) {
+  const std::filesystem::path root = HOCKET_SOURCE_DIR;
+  const std::regex read(R"re((?:getenv|is_set|text_of|number_of|repeats)\("(HOCKET_[A-Z0-9_]+)")re");
+  std::set<std::string> found;
+  for (const char* folder : {"src", "tools", "bench", "tests", "examples"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".hpp" && extension != ".cu") continue;
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      for (std::sregex_iterator at(text.begin(), text.end(), read), end; at != end; ++at) {
+        found.insert((*at)[1]);
+        EXPECT_TRUE(is_known_variable((*at)[1].str())) << (*at)[1] << " is read in " << entry.path();
+      }
+    }
+  }
+  std::ifstream header(root / "include/hocket/settings.hpp");
+  const std::string settings{std::istreambuf_iterator<char>(header), {}};
+  for (const std::string_view name : known_variables()) {
+    EXPECT_TRUE(settings.find("  /// " + std::string(name)) != std::string::npos || found.contains(std::string(name)))
+        << name << " is neither described in settings.hpp nor read by name";
+  }
+  EXPECT_GT(found.size(), 10u);
+}
+
+TEST_F(SettingsTest, VariablesOfTestsAreKnown) {
+  ASSERT_TRUE(parse({"HOCKET_TEST_PATIENCE=3", "HOCKET_FAULT_SEED=1", "HOCKET_DEV_FIXED_ADDRESSES=1"}).ok());
+  EXPECT_TRUE(lines.empty());
 }
 
 TEST_F(SettingsTest, TheLogLevelOfTheEnvironmentHoldsForItsOwnWarnings) {
