@@ -87,13 +87,20 @@ void TraceFile::add(int track, const TraceSlice& slice, std::int64_t ahead_ns) {
   }
   RecordedCall call;
   if (!unpack(slice.what, slice.root_tile, &call)) return;
-  const std::string root = call.root >= 0 ? format(",\"root\":{}", call.root) : std::string();
+  // Only what the call has: a barrier moves nothing, a broadcast reduces nothing.
+  std::string what;
+  if (call.collective == Collective::kExchange) {
+    what = format(",\"sends\":{},\"receives\":{}", slice.count & 0xffffffffu, slice.count >> 32);
+  } else if (call.collective != Collective::kBarrier) {
+    what = format(",\"count\":{},\"type\":\"{}\"", slice.count, to_string(call.type));
+  }
+  if (reduces(call.collective)) what += format(",\"op\":\"{}\"", to_string(call.op));
+  if (call.root >= 0) what += format(",\"root\":{}", call.root);
   append(
-      format("{{\"name\":\"{}\",\"cat\":\"call\",{},\"args\":{{\"sequence\":{},\"count\":{},\"type\":\"{}\","
-             "\"op\":\"{}\",\"algorithm\":\"{}\",\"protocol\":\"{}\",\"tile_bytes\":{}{},\"ended\":\"{}\"}}}}",
-             to_string(call.collective), where, slice.number, slice.count, to_string(call.type), to_string(call.op),
-             algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes, root,
-             slice.failed ? "failed" : "done"));
+      format("{{\"name\":\"{}\",\"cat\":\"call\",{},\"args\":{{\"sequence\":{}{},\"algorithm\":\"{}\","
+             "\"protocol\":\"{}\",\"tile_bytes\":{},\"ended\":\"{}\"}}}}",
+             to_string(call.collective), where, slice.number, what, algorithms()[call.algorithm].name,
+             to_string(call.protocol), call.tile_bytes, slice.failed ? "failed" : "done"));
 }
 
 void TraceFile::add_dropped(int track, std::uint64_t slices, std::int64_t at_ns) {

@@ -164,6 +164,27 @@ TEST(TraceFile, IsWholeJsonAfterEachWrite) {
   EXPECT_EQ(events[5]["name"], "9 slices were dropped");
 }
 
+TEST(TraceFile, ACallClaimsOnlyWhatItHas) {
+  const TempFolder folder;
+  auto file = TraceFile::create(folder / "t.json", 0, "");
+  ASSERT_TRUE(file.ok());
+  for (const Collective collective : {Collective::kBarrier, Collective::kAllGather, Collective::kAllReduce}) {
+    const ReadyCall call = a_call(collective, 8);
+    TraceSlice slice{.begin_ns = 1, .end_ns = 2, .number = 0, .count = 8};
+    slice.what = call.record_what;
+    slice.root_tile = call.record_root_tile;
+    (*file)->add(1, slice, 0);
+  }
+  ASSERT_TRUE((*file)->write().ok());
+  const auto events = nlohmann::json::parse(contents(folder / "t.json"))["traceEvents"];
+  ASSERT_EQ(events.size(), 5u);
+  const auto has = [&](int event, const char* key) { return events[event]["args"].contains(key); };
+  for (const char* key : {"count", "type", "op"}) EXPECT_FALSE(has(2, key)) << "a barrier has no " << key;
+  EXPECT_TRUE(has(3, "type"));
+  EXPECT_FALSE(has(3, "op")) << "an all_gather reduces nothing";
+  EXPECT_TRUE(has(4, "op"));
+}
+
 TEST(TraceFile, IsNotSharedByTwoWriters) {
   const TempFolder folder;
   auto first = TraceFile::create(folder / "t.json", 0, "");
