@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/perf/collective.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace hocket::perf {
@@ -22,9 +23,9 @@ std::string squeezed(std::string_view name) {
 }  // namespace
 
 std::size_t PerfCollective::count_of(std::size_t bytes, DataType type, int ranks) const {
-  if (no_data) return 0;
+  if (no_data || bytes == 0) return 0;
   const std::size_t elements = bytes / size_of(type);
-  return wide_input || wide_output ? elements / all_chunks(ranks, 1) : elements;
+  return std::max<std::size_t>(wide_input || wide_output ? elements / all_chunks(ranks, 1) : elements, 1);
 }
 
 std::size_t PerfCollective::bytes_of(std::size_t count, DataType type, int ranks) const {

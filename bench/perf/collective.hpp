@@ -65,7 +65,7 @@ struct PerfCollective {
   std::size_t output_count(int ranks, Rank rank, std::size_t count) const {
     return wide_output ? all_chunks(ranks, count) : chunk_count(rank, count);
   }
-  /// The count that fits into `bytes`; 0 if not one element does.
+  /// The count that fits into `bytes`, but at least one element for every rank; 0 for no bytes.
   std::size_t count_of(std::size_t bytes, DataType type, int ranks) const;
   /// The size that the table shows: what that count really has.
   std::size_t bytes_of(std::size_t count, DataType type, int ranks) const;

@@ -88,6 +88,37 @@ std::string json_object(const Row& row) {
       row.median_us, row.p99_us, row.algbw, row.busbw, row.wrong ? format("{}", *row.wrong) : "null");
 }
 
+std::vector<std::string> compare_table(const std::vector<Row>& rows) {
+  const Row* best[2] = {nullptr, nullptr};
+  std::vector<std::string> algorithms;
+  for (const Row& row : rows) {
+    const Row*& fastest = best[row.in_place];
+    if (!fastest || row.median_us < fastest->median_us) fastest = &row;
+    std::string name = format("{}/{}", row.algo, row.proto);
+    if (std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
+      algorithms.push_back(std::move(name));
+  }
+  std::vector<std::string> lines;
+  for (const std::string& name : algorithms) {
+    std::string cells, wrong;
+    const Row* any = nullptr;
+    for (const bool in_place : {false, true}) {
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& one) {
+        return one.in_place == in_place && format("{}/{}", one.algo, one.proto) == name;
+      });
+      if (row == rows.end()) {
+        cells += format(" {:>9} {:>7}", "N/A", "N/A");
+        continue;
+      }
+      any = &*row;
+      cells += format(" {}{} {:7.2f}", any == best[in_place] ? "*" : " ", microseconds(row->median_us), row->busbw);
+      if (row->wrong.value_or(0) > 0) wrong += format(" WRONG {}{}", *row->wrong, in_place ? " in place" : "");
+    }
+    lines.push_back(format("{} {:<28}{}{}", common_columns(*any), name, cells, wrong));
+  }
+  return lines;
+}
+
 Result<std::unique_ptr<Report>> Report::open(const Options& options, std::string version) {
   std::unique_ptr<Report> report(new Report(options, std::move(version)));
   if (!options.csv.empty()) {
@@ -125,10 +156,19 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
   if (options_.json) return;
   const Options& o = options_;
   print(stdout, "# hocket {} perf: {}\n", version_, description);
+  // The sizes of the rows, which need not end at -e nor begin at -b.
+  std::size_t least = SIZE_MAX, most = 0;
+  for (const DataType type : o.types) {
+    for (const std::size_t count : counts_of(o, type, static_cast<int>(ranks.size()))) {
+      const std::size_t bytes = o.collective->bytes_of(count, type, static_cast<int>(ranks.size()));
+      least = std::min(least, bytes);
+      most = std::max(most, bytes);
+    }
+  }
   print(stdout, "# minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: {} validation: {}\n",
-        o.min_bytes, o.max_bytes, o.step_factor > 1 ? o.step_factor : o.step_bytes,
-        o.step_factor > 1 ? "factor" : "bytes", o.warmups ? format("{}", *o.warmups) : "by time",
-        o.iterations ? format("{}", *o.iterations) : "by time", o.calls ? format("{}", *o.calls) : "by time", o.checks);
+        least, most, o.step_factor > 1 ? o.step_factor : o.step_bytes, o.step_factor > 1 ? "factor" : "bytes",
+        o.warmups ? format("{}", *o.warmups) : "by time", o.iterations ? format("{}", *o.iterations) : "by time",
+        o.calls ? format("{}", *o.calls) : "by time", o.checks);
   print(stdout, "# time: median over iterations{}\n#\n# Using ranks\n",
         o.over_ranks == OverRanks::kMaximum   ? " of the slowest rank's time"
         : o.over_ranks == OverRanks::kMinimum ? " of the fastest rank's time"
@@ -140,11 +180,13 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
   }
   print(stdout, "#\n");
   if (o.compare) {
-    print(
-        stdout,
-        "# {:>10} {:>13} {:>9} {:>7} {:>7} {:>5}  for each algorithm: time (us), busbw (GB/s), #wrong if any; * is the "
-        "fastest\n",
-        "size", "count", "type", "redop", "root", "place");
+    // One line an algorithm, not wider than 120 columns.
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:<28} {:>17} {:>17}\n", "", "", "", "", "", "* is the fastest",
+          "out-of-place", "in-place");
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:<28} {:>9} {:>7} {:>9} {:>7}\n", "size", "count", "type",
+          "redop", "root", "algorithm/protocol", "time", "busbw", "time", "busbw");
+    print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:<28} {:>9} {:>7} {:>9} {:>7}\n", "(B)", "(elements)", "", "", "",
+          "", "(us)", "(GB/s)", "(us)", "(GB/s)");
   } else {
     const char* columns = "#    time   algbw   busbw #wrong";
     print(stdout, "# {:>10} {:>13} {:>9} {:>7} {:>7} {:^32} {:^32}\n", "", "", "", "", "", "out-of-place", "in-place");
@@ -192,21 +234,7 @@ void Report::table_line(const std::vector<Row>& rows) {
 }
 
 void Report::compare_lines(const std::vector<Row>& rows) {
-  for (const bool in_place : {false, true}) {
-    const Row* best = nullptr;
-    for (const Row& row : rows) {
-      if (row.in_place == in_place && (!best || row.median_us < best->median_us)) best = &row;
-    }
-    if (!best) continue;
-    std::string line = format("{} {:>5}", common_columns(*best), in_place ? "in" : "out");
-    for (const Row& row : rows) {
-      if (row.in_place != in_place) continue;
-      line += format(" | {}{}/{} {} {:7.2f}", &row == best ? "*" : " ", row.algo, row.proto,
-                     microseconds(row.median_us), row.busbw);
-      if (row.wrong.value_or(0) > 0) line += format(" WRONG {}", *row.wrong);
-    }
-    print(stdout, "{}\n", line);
-  }
+  for (const std::string& line : compare_table(rows)) print(stdout, "{}\n", line);
 }
 
 void Report::foot() {

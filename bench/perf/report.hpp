@@ -41,6 +41,9 @@ std::string csv_header();
 std::string csv_line(const Row& row);
 std::string json_object(const Row& row);
 
+/// --compare's lines for one size: one for each algorithm, the fastest marked, at most 120 columns.
+std::vector<std::string> compare_table(const std::vector<Row>& rows);
+
 class Report {
  public:
   /// Opens the files (replaced). Errors: kInvalidArgument if that is not possible.

@@ -69,8 +69,8 @@ class Runner {
     for (const DataType type : options_.types) {
       for (const ReduceOp op : options_.ops) {
         for (const Rank root : roots) {
-          for (const std::size_t bytes : sizes_of(options_)) {
-            HOCKET_ASSIGN(const std::size_t more, run_size(type, op, root, bytes));
+          for (const std::size_t count : counts_of(options_, type, me_.size)) {
+            HOCKET_ASSIGN(const std::size_t more, run_size(type, op, root, count));
             wrong += more;
           }
         }
@@ -145,15 +145,20 @@ class Runner {
     HOCKET_ASSIGN(const std::vector<RankInfo> all, gather(std::span<const RankInfo>(&mine, 1)));
     if (!me_.report) return {};
     const int processes = me_.size / options_.threads;
-    me_.report->head(all, format("{}, {} ranks in {} process{}, {} calls, {} memory", collective_.name, me_.size,
-                                 processes, processes == 1 ? "" : "es", options_.blocking ? "blocking" : "stream",
-                                 options_.symmetric ? "symmetric" : "plain"));
+    me_.report->head(all,
+                     format("{}, {} rank{} in {} process{}, {} calls, {} memory", collective_.name, me_.size,
+                            me_.size == 1 ? "" : "s", processes, processes == 1 ? "" : "es",
+                            options_.blocking ? "blocking" : "stream", options_.symmetric ? "symmetric" : "plain"));
     return {};
   }
 
   Status make_subjects() {
     HOCKET_ASSIGN(Settings settings, Settings::from_environment());
     if (options_.timeout_s > 0) settings.timeout = std::chrono::seconds(options_.timeout_s);
+    if (me_.size == 1 && !options_.ranks)
+      note(
+          "this is one rank alone, so nothing goes from rank to rank: --ranks N starts N of them on this host, "
+          "`hocket run --hosts a:4,b:4 hocket perf ...` on several");
     if (copies_only()) note("one rank has nobody to send to: a copy in its own memory is measured");
     if (!options_.compare) return add_subject({}, settings);
     for (const Algorithm& algorithm : algorithms()) {
@@ -204,8 +209,9 @@ class Runner {
 
   // -- One size --
 
-  Result<std::size_t> run_size(DataType type, ReduceOp op, Rank root, std::size_t bytes) {
-    Task task{type, op, root, collective_.count_of(bytes, type, me_.size), false};
+  Result<std::size_t> run_size(DataType type, ReduceOp op, Rank root, std::size_t count) {
+    Task task{type, op, root, count, false};
+    const std::size_t bytes = collective_.bytes_of(count, type, me_.size);
     std::vector<Row> rows;
     std::size_t wrong = 0;
     for (const bool in_place : {false, true}) {

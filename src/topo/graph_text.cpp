@@ -166,9 +166,13 @@ std::string short_name(const Graph& graph, int at) {
 std::string Graph::to_text() const {
   std::string out = format("source  {}\n", printable(source));
   if (!host_id.empty()) out += format("host id  {}\n", printable(host_id));
-  out += format("CPUs  {} allowed ({})", cpus.allowed.count(), cpus.allowed.to_string());
-  out += cpus.online.empty() ? ", online unknown"
-                             : format(" of {} online ({})", cpus.online.count(), cpus.online.to_string());
+  if (cpus.allowed.empty() && cpus.online.empty()) {
+    out += "CPUs  unknown: the source does not tell of them";
+  } else {
+    out += format("CPUs  {} allowed ({})", cpus.allowed.count(), cpus.allowed.to_string());
+    out += cpus.online.empty() ? ", online unknown"
+                               : format(" of {} online ({})", cpus.online.count(), cpus.online.to_string());
+  }
   out += cpus.quota_cpus > 0 ? format(", cgroup quota {:.2f} CPUs\n", cpus.quota_cpus) : ", no cgroup quota\n";
 
   std::vector<int> depth(nodes.size(), 0);

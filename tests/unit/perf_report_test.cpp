@@ -37,8 +37,11 @@ TEST(PerfFormulas, CountsAndSizesAreNotRoundedToSixteenBytes) {
   EXPECT_EQ(kAllGatherPerf.bytes_of(2, DataType::kFloat32, 4), 32u);
   EXPECT_EQ(kReduceScatterPerf.bytes_of(3, DataType::kFloat64, 2), 48u);
   EXPECT_EQ(kAllToAllPerf.bytes_of(3, DataType::kFloat16, 4), 24u);
-  EXPECT_EQ(kAllGatherPerf.count_of(8, DataType::kFloat32, 4), 0u)
-      << "too small for one element each: a row of count 0";
+  EXPECT_EQ(kAllGatherPerf.count_of(8, DataType::kFloat32, 4), 1u) << "too small for one element each: rounded up";
+  EXPECT_EQ(kAllReducePerf.count_of(3, DataType::kFloat32, 4), 1u);
+  EXPECT_EQ(kAllGatherVPerf.count_of(8, DataType::kFloat32, 4), 1u);
+  EXPECT_EQ(kAllGatherPerf.count_of(0, DataType::kFloat32, 4), 0u) << "asked for";
+  EXPECT_EQ(kBarrierPerf.count_of(8, DataType::kFloat32, 4), 0u);
   EXPECT_EQ(kGatherPerf.bytes_of(2, DataType::kFloat32, 4), 32u);
   EXPECT_EQ(kScatterPerf.bytes_of(2, DataType::kFloat32, 4), 32u);
 }
@@ -131,6 +134,41 @@ TEST(PerfReport, CsvHasExactlyTheAgreedColumnsAndSixDigits) {
   Row unchecked = some_row();
   unchecked.wrong.reset();
   EXPECT_TRUE(csv_line(unchecked).ends_with(",0.5,"));
+}
+
+TEST(PerfReport, SizesThatAreRoundedUpToTheSameAreOneRow) {
+  Options options;
+  options.collective = &kAllGatherPerf;
+  options.min_bytes = 4;
+  options.max_bytes = 64;
+  options.step_factor = 2;
+  EXPECT_EQ(counts_of(options, DataType::kFloat32, 4), (std::vector<std::size_t>{1, 2, 4}));
+  options.min_bytes = options.max_bytes = 0;
+  EXPECT_EQ(counts_of(options, DataType::kFloat32, 4), std::vector<std::size_t>{0});
+}
+
+TEST(PerfReport, ComparedAlgorithmsAreLinesOfAtMost120ColumnsAndTheFastestIsMarked) {
+  std::vector<Row> rows;
+  for (const bool in_place : {false, true}) {
+    for (const char* algo : {"ring", "halving_doubling", "two_shot"}) {
+      Row row = some_row();
+      row.algo = algo;
+      row.in_place = in_place;
+      row.median_us = in_place == (row.algo == "ring") ? 9999.99 : 123456;
+      row.bytes = std::size_t{1} << 40;
+      row.wrong = 0;
+      rows.push_back(row);
+    }
+  }
+  rows.pop_back();  // not offered in place
+  const std::vector<std::string> lines = compare_table(rows);
+  ASSERT_EQ(lines.size(), 3u);
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 120u) << line;
+  EXPECT_NE(lines[0].find("ring/bulk"), std::string::npos);
+  EXPECT_NE(lines[0].find("* 9999.99"), std::string::npos) << lines[0];
+  EXPECT_EQ(lines[0].find("*"), lines[0].rfind("*")) << lines[0];
+  EXPECT_NE(lines[1].find("* 9999.99"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[2].find("N/A"), std::string::npos) << lines[2];
 }
 
 TEST(PerfReport, JsonIsEscapedAndSaysNullForUnchecked) {
