@@ -68,6 +68,7 @@ TEST(Ps, OfALauncherShowsItsRanksAndHowManyCallsTheyMake) {
   EXPECT_NE(text.find("rank 1 of 2, communicator"), std::string::npos) << text;
   EXPECT_NE(text.find("started by " + std::to_string(job.pid())), std::string::npos) << text;
   EXPECT_NE(text.find("all_reduce #"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 of 2 ranks seen: moves"), std::string::npos) << text;
 
   // One is stopped: it shows, and for whom the other waits.
   const std::size_t at = text.find("process ", text.find("started by") - 30);
@@ -80,7 +81,10 @@ TEST(Ps, OfALauncherShowsItsRanksAndHowManyCallsTheyMake) {
   }
   EXPECT_NE(text.find("process " + std::to_string(first) + ", stopped"), std::string::npos) << text;
   EXPECT_NE(text.find(" waits "), std::string::npos) << text;
-  EXPECT_NE(text.find("none in the last"), std::string::npos) << text;
+  EXPECT_NE(text.find("no call ended in the last"), std::string::npos) << text;
+  EXPECT_NE(text.find("STANDS STILL"), std::string::npos) << text;
+  EXPECT_NE(text.find("whose process " + std::to_string(first) + " is stopped"), std::string::npos) << text;
+  EXPECT_NE(text.find("kill -CONT " + std::to_string(first)), std::string::npos) << text;
   ::kill(first, SIGCONT);
 }
 
