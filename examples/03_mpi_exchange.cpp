@@ -18,6 +18,10 @@ int run() {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1)
+    std::cerr
+        << "MPI sees one process alone. mpirun -np 4 PROGRAM starts four; `hocket run` starts no ranks of MPI, but "
+           "those of Communicator::from_environment(), as in 01_all_reduce\n";
   auto communicator = hocket::Communicator::create(rank, size, exchange);
   if (!communicator.ok()) {
     std::cerr << communicator.status().to_string() << "\n";
