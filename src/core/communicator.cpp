@@ -347,9 +347,10 @@ CommunicatorState::~CommunicatorState() {
       // then; a rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
       reinterpret_cast<std::atomic<std::uint64_t>*>(peer.block + at)->store(1, std::memory_order_release);
     } else if (peer.proxy) {
+      // After all else: the peer gives its block up by it, and may still wait for data that this rank sent it.
       const std::uint64_t one = 1;
       peer.proxy->signal(control_key(peer.block_offset, rank), &one, sizeof one, peer.block_offset + at,
-                         peer.block_offset + offsetof(BlockHeader, doorbell));
+                         peer.block_offset + offsetof(BlockHeader, doorbell), /*after_all=*/true);
       const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
       while (!peer.proxy->idle() && !deadline.passed())
         if (!peer.proxy->drive().ok()) break;

@@ -22,7 +22,8 @@ namespace hocket {
 struct ProxyDescriptor {
   enum class Kind : std::uint32_t { kPut, kSignal };
   Kind kind = Kind::kPut;
-  std::uint32_t line_bytes = 0;  ///< signals
+  std::uint16_t line_bytes = 0;  ///< signals
+  bool after_all = false;        ///< signals: see Signal
   ChannelKey channel{};
   const std::byte* source = nullptr;  ///< puts
   std::uint64_t bytes = 0;
@@ -50,13 +51,15 @@ class ProxyQueue {
     publish();
     return true;
   }
-  bool signal(ChannelKey channel, const void* line, std::size_t bytes, std::uint64_t offset, std::uint64_t bell) {
+  bool signal(ChannelKey channel, const void* line, std::size_t bytes, std::uint64_t offset, std::uint64_t bell,
+              bool after_all = false) {
     ProxyDescriptor* d = next();
     if (d == nullptr) return false;
     d->kind = ProxyDescriptor::Kind::kSignal;
     d->channel = channel;
     std::memcpy(d->line, line, bytes);
-    d->line_bytes = static_cast<std::uint32_t>(bytes);
+    d->line_bytes = static_cast<std::uint16_t>(bytes);
+    d->after_all = after_all;
     d->offset = offset;
     d->bell = bell;
     publish();
@@ -74,9 +77,9 @@ class ProxyQueue {
     for (; tail != head; ++tail) {
       const ProxyDescriptor& d = ring_[tail % kCapacity];
       const bool is_put = d.kind == ProxyDescriptor::Kind::kPut;
-      const auto ticket = is_put
-                              ? endpoint_->put({d.channel, d.source, d.bytes, d.offset, d.landing, this})
-                              : endpoint_->signal({d.channel, std::span(d.line, d.line_bytes), d.offset, d.bell, this});
+      const auto ticket =
+          is_put ? endpoint_->put({d.channel, d.source, d.bytes, d.offset, d.landing, this})
+                 : endpoint_->signal({d.channel, std::span(d.line, d.line_bytes), d.offset, d.bell, this, d.after_all});
       if (!ticket.ok()) return ticket.status();
       last_ = *ticket;
       if (is_put) last_put_ = *ticket;

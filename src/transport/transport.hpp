@@ -68,6 +68,8 @@ struct Signal {
   std::uint64_t offset = 0;         ///< where it goes, a multiple of 8
   std::uint64_t bell = 0;           ///< Doorbell in the peer's arena
   const void* owner = nullptr;      ///< for cancel()
+  /// Comes after all that was accepted before it, whatever the key: who reads it may free what others' writes went to.
+  bool after_all = false;
 };
 
 /// One peer process, reached by one transport. Made by the engine, shared by all communicators, lives as long as any
@@ -87,8 +89,8 @@ class Endpoint {
   virtual Result<std::uint64_t> put(const Put& put) = 0;
 
   /// Accepts a signal and returns its ticket. The last 8 bytes of the line become visible (release) after the rest of
-  /// it and after all earlier puts and signals with this key; then the doorbell is rung. The line is copied before
-  /// this returns. Errors: as put().
+  /// it and after all earlier puts and signals with this key, or with any (after_all); then the doorbell is rung. The
+  /// line is copied before this returns. Errors: as put().
   virtual Result<std::uint64_t> signal(const Signal& signal) = 0;
 
   /// All puts and signals with tickets up to this one have left: sources were read, and nothing here has to be driven

@@ -246,6 +246,46 @@ TEST_P(Transport, DataIsThereBeforeItsFlagWhateverTheSizes) {
   });
 }
 
+TEST_P(Transport, ASignalAfterAllComesAfterAllKeys) {
+  run([](Pair& pair) {
+    constexpr std::uint64_t kKeys = 6, kLast = 30, kRounds = 100;
+    const std::vector<std::byte> ones(kMiB / 16, std::byte{1});
+    for (std::uint64_t q = 1; q <= kRounds; ++q) {
+      if (pair.context.rank == 0) {
+        std::array<std::uint64_t, 8> words;
+        words.fill(q);
+        const auto line = std::as_bytes(std::span(words)).first(8);
+        const auto send = [&](std::uint64_t key, std::uint64_t at, bool after_all) {
+          EXPECT_TRUE(
+              pair.endpoint->signal({ChannelKey{key}, line, pair.peer + 64 * (1 + at), pair.peer, nullptr, after_all})
+                  .ok());
+        };
+        for (std::uint64_t k = 0; k < kKeys; ++k) {
+          const std::uint64_t to = pair.peer + kLines + k * ones.size();
+          const auto put = pair.endpoint->put({ChannelKey{100 + k}, ones.data(), ones.size() >> (q + k) % 8, to, to});
+          ASSERT_TRUE(put.ok()) << put.status().to_string();
+          pair.ticket = *put;
+          send(200 + k, k, false);
+        }
+        send(300, kLast, true);
+        pair.wait(40, q);
+      } else {
+        pair.wait(kLast, q);
+        for (std::uint64_t k = 0; k < kKeys; ++k) {
+          const std::uint64_t at = kLines + k * ones.size(), bytes = ones.size() >> (q + k) % 8;
+          EXPECT_EQ(pair.load(64 * (1 + k)), q) << "key " << k;
+          EXPECT_EQ(pair.data()[at], std::byte{1}) << "key " << k;
+          EXPECT_EQ(pair.data()[at + bytes - 1], std::byte{1}) << "key " << k;
+          std::memset(pair.data() + at, 0, ones.size());
+        }
+        pair.signal(40, q);
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+    pair.drive_until_idle();
+  });
+}
+
 TEST_P(Transport, LargePutsArriveWhole) {
   run([](Pair& pair) {
     std::vector<std::uint64_t> source(64 * kMiB / 8);

@@ -165,6 +165,22 @@ TEST_P(Wires, MemoryThatPeersReachIsPutToDirectly) {
   });
 }
 
+TEST_P(Wires, WhoLeavesAtOnceOwesNobodyAnything) {
+  const auto& [kind, size] = GetParam();
+  if (size == 1) return;
+  World world(kind, size);
+  world.run([](Communicator& comm, Rank) {
+    for (std::uint64_t k = 0; k < 24; ++k) {
+      // The copy ends here, while slower ranks may still wait for what this one sent.
+      auto copy = comm.duplicate();
+      ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+      std::uint64_t wrong = 0;
+      EXPECT_OK(test::mixed_call(*copy, k, &wrong, 5003));
+      EXPECT_EQ(wrong, 0u);
+    }
+  });
+}
+
 TEST(TwoSided, MostBytesLandByReceivesThatWereExpected) {
   const Kind kind{"two_sided", "local,shm", Kind::kTwoSided};
   Settings settings;

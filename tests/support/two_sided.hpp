@@ -7,7 +7,7 @@
 // it was not told of: a put at the start of a landing becomes a message for a receive that expect() posted; any other
 // put, and each signal, a message with a header, which the receiver copies. A signal names the landings that were put
 // to since the one before, and how often they were in all; it takes effect when that has come. (A mere number of
-// messages would not do: a later one may come first.)
+// messages would not do: a later one may come first.) A signal after all names all landings and all keys so.
 #pragma once
 
 #include <algorithm>
@@ -175,7 +175,9 @@ class TwoSidedEndpoint final : public Endpoint {
       } else if (!o.line.empty()) {
         const auto key = static_cast<std::uint64_t>(o.signal.channel);
         std::vector<std::uint64_t> needs;
-        for (const auto& [landing, times] : since_signal_[key]) needs.insert(needs.end(), {landing, times});
+        for (const auto& [landing, times] : since_signal_[key]) needs.insert(needs.end(), {key, landing, times});
+        if (o.signal.after_all)
+          for (const auto& [tag, times] : sent_) needs.insert(needs.end(), {tag.first, tag.second, times});
         since_signal_[key].clear();
         send_with_header(key, {kSignalHeader, o.signal.offset, o.signal.bell, needs.size()}, needs, o.line);
       }
@@ -196,14 +198,17 @@ class TwoSidedEndpoint final : public Endpoint {
       const auto body = std::span<const std::byte>(landed.bytes).subspan(sizeof header + needs.size() * 8);
       if (header[0] == kPutHeader) {
         if (!body.empty()) std::memcpy(arena_.base() + header[1], body.data(), body.size());
+        ++arrived_[landed.tag];
         ++network_.copied;
       } else {
         held_[key].push_back({header, std::move(needs), {body.begin(), body.end()}});
       }
     }
     for (auto& [key, queue] : held_) {
-      for (; !queue.empty() && has_come(key, queue.front().needs); queue.pop_front())
+      for (; !queue.empty() && has_come(queue.front().needs); queue.pop_front()) {
         apply_signal(arena_.base(), queue.front().line, queue.front().header[1], queue.front().header[2]);
+        ++arrived_[{key, ~std::uint64_t{0}}];
+      }
     }
     return {};
   }
@@ -212,7 +217,7 @@ class TwoSidedEndpoint final : public Endpoint {
   using Header = std::array<std::uint64_t, 4>;  // kind, offset, bell, how many numbers of landings follow
   struct Held {
     Header header;
-    std::vector<std::uint64_t> needs;  // landing, times; landing, times; …
+    std::vector<std::uint64_t> needs;  // key, landing, times; key, landing, times; …
     std::vector<std::byte> line;
   };
   static constexpr std::uint64_t kPutHeader = 1, kSignalHeader = 2;
@@ -226,9 +231,9 @@ class TwoSidedEndpoint final : public Endpoint {
   // What belongs to no channel (how a communicator ended) has no landings.
   static bool sends_direct(std::uint64_t key) { return (key & 0x80) == 0; }
 
-  bool has_come(std::uint64_t key, const std::vector<std::uint64_t>& needs) {
-    for (std::size_t i = 0; i < needs.size(); i += 2)
-      if (arrived_[{key, needs[i]}] < needs[i + 1]) return false;
+  bool has_come(const std::vector<std::uint64_t>& needs) {
+    for (std::size_t i = 0; i < needs.size(); i += 3)
+      if (arrived_[{needs[i], needs[i + 1]}] < needs[i + 2]) return false;
     return true;
   }
 
@@ -239,7 +244,9 @@ class TwoSidedEndpoint final : public Endpoint {
     const auto more = std::as_bytes(needs);
     message.insert(message.end(), more.begin(), more.end());
     message.insert(message.end(), body.begin(), body.end());
-    out_.send({key, ~std::uint64_t{0}}, std::move(message));
+    const TwoSidedWire::Tag tag(key, ~std::uint64_t{0});
+    ++sent_[tag];
+    out_.send(tag, std::move(message));
   }
 
   TwoSidedNetwork& network_;
@@ -252,7 +259,7 @@ class TwoSidedEndpoint final : public Endpoint {
   std::deque<Operation> posted_;
   std::uint64_t accepted_ = 0;
   std::set<TwoSidedWire::Tag> open_;
-  std::map<TwoSidedWire::Tag, std::uint64_t> sent_, arrived_;  // puts
+  std::map<TwoSidedWire::Tag, std::uint64_t> sent_, arrived_;  // messages; those with a header when they took effect
   std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> since_signal_;
   std::map<std::uint64_t, std::deque<Held>> held_;
 };
