@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -38,7 +39,8 @@ class TwoSidedWire {
 
   void send(const Tag& tag, std::vector<std::byte> bytes) {
     const std::scoped_lock lock(mutex_);
-    messages_[tag].push_back(std::move(bytes));
+    messages_[tag].push_back(
+        {std::move(bytes), Clock::now() + (is_control(tag.first) ? std::chrono::microseconds(0) : lag.load())});
   }
   void post_receive(const Tag& tag, std::byte* place, std::size_t most) {
     const std::scoped_lock lock(mutex_);
@@ -56,12 +58,14 @@ class TwoSidedWire {
     std::vector<Landed> landed;
     std::vector<Tag> ready;
     for (auto& [tag, queue] : messages_) {
-      if (!queue.empty() && (tag.second == ~std::uint64_t{0} || !posted_[tag].empty())) ready.push_back(tag);
+      if (!queue.empty() && queue.front().due <= Clock::now() &&
+          (tag.second == ~std::uint64_t{0} || !posted_[tag].empty()))
+        ready.push_back(tag);
     }
     std::shuffle(ready.begin(), ready.end(), random_);
     ready.resize(std::min<std::size_t>(ready.size(), 1 + random_() % 3));
     for (const Tag& tag : ready) {
-      Landed one{.tag = tag, .place = nullptr, .bytes = std::move(messages_[tag].front()), .fits = true};
+      Landed one{.tag = tag, .place = nullptr, .bytes = std::move(messages_[tag].front().bytes), .fits = true};
       messages_[tag].pop_front();
       if (tag.second != ~std::uint64_t{0}) {
         const auto [place, most] = posted_[tag].front();
@@ -75,10 +79,20 @@ class TwoSidedWire {
     return landed;
   }
 
+  /// What belongs to no channel: how a communicator ended.
+  static bool is_control(std::uint64_t key) { return (key & 0x80) != 0; }
+  /// What belongs to a channel arrives so much later than the rest.
+  std::atomic<std::chrono::microseconds> lag{std::chrono::microseconds(0)};
+
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Message {
+    std::vector<std::byte> bytes;
+    Clock::time_point due;
+  };
   std::mutex mutex_;
   std::mt19937_64 random_;
-  std::map<Tag, std::deque<std::vector<std::byte>>> messages_;
+  std::map<Tag, std::deque<Message>> messages_;
   std::map<Tag, std::deque<std::pair<std::byte*, std::size_t>>> posted_;
 };
 
@@ -91,6 +105,10 @@ class TwoSidedNetwork {
     auto& wire = wires_[{from, to}];
     if (!wire) wire = std::make_unique<TwoSidedWire>(seed_ + wires_.size());
     return *wire;
+  }
+  void set_lag(std::chrono::microseconds lag) {
+    const std::scoped_lock lock(mutex_);
+    for (auto& [ends, wire] : wires_) wire->lag = lag;
   }
   std::atomic<std::uint64_t> direct{0};  ///< puts that landed by a posted receive
   std::atomic<std::uint64_t> copied{0};  ///< puts that came with a header
@@ -228,8 +246,8 @@ class TwoSidedEndpoint final : public Endpoint {
     std::vector<std::byte> line;
   };
 
-  // What belongs to no channel (how a communicator ended) has no landings.
-  static bool sends_direct(std::uint64_t key) { return (key & 0x80) == 0; }
+  // What belongs to no channel has no landings.
+  static bool sends_direct(std::uint64_t key) { return !TwoSidedWire::is_control(key); }
 
   bool has_come(const std::vector<std::uint64_t>& needs) {
     for (std::size_t i = 0; i < needs.size(); i += 3)
