@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// sim/fold.hpp: a world of plans on a Fabric, folded to one member of each class of ranks that behave alike.
+//
+// An actor is one rank's plan of one copy. Copies carry equal parts of the buffer side by side, each with its own order
+// of ranks (a ring over other links, another rail); label r of a copy is run by rank place[r].
+//
+// Folding is colour refinement: actors start with the colour of their plan's structure, links with that of their kind
+// and rate; then a link's colour takes in who sends over it, and an actor's the links it uses and whom it talks to,
+// until no class splits any more. Then one actor of each class is kept, and of each class of links one link with the
+// weight of each class of transfers on it: equal actors do equal things at equal times, so the result is exact. Where
+// something breaks the symmetry (a slow link), classes of different distance from it are told apart up to `depth` hops;
+// actors beyond see their like as if it were as far away. Unfolded, every actor is its own class.
+//
+// Memory: some 20 bytes for each end of a channel, and no plan but those kept. Source: Weisfeiler and Leman 1968;
+// Berkholz, Bonsma and Grohe, Tight lower and upper bounds for the complexity of canonical colour refinement, 2013.
+// Next stop: sim/replay.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "algorithms/plan.hpp"
+#include "sim/fabric.hpp"
+#include "sim/flows.hpp"
+
+namespace hocket::sim {
+
+/// All ranks' plans of one collective, made when asked for.
+struct PlanFamily {
+  int size = 1;
+  std::function<Plan(int)> plan;
+};
+
+/// [copy][label]: rank
+using Placement = std::vector<std::vector<int>>;
+
+enum class StreamKind : std::uint8_t {
+  kPush,    ///< to a peer's slot or buffer
+  kPull,    ///< from a peer's board or buffer
+  kEngine,  ///< a rank's own copying
+};
+
+/// A way on which an actor moves bytes.
+struct Stream {
+  std::int32_t peer = 0;  ///< label
+  StreamKind kind = StreamKind::kPush;
+  std::uint32_t first_link = 0;  ///< into FoldedWorld::loads
+  std::uint32_t link_count = 0;
+  Wire wire = Wire::kCore;  ///< of the narrowest link
+  int from = 0, to = 0;     ///< ranks
+};
+
+/// This actor's end of a channel.
+struct End {
+  std::uint16_t channel = 0;
+  bool outgoing = false;
+  std::int32_t peer = 0;      ///< label
+  std::int32_t opposite = 0;  ///< into FoldedWorld::ends: the end whose signals this one sees
+  Route route;                ///< of what this end signals
+};
+
+struct Actor {
+  Plan plan;
+  int rank = 0;
+  int copy = 0;
+  int label = 0;
+  std::int64_t members = 1;
+  std::uint32_t first_end = 0, end_count = 0;
+  std::uint32_t first_stream = 0, stream_count = 0;
+};
+
+struct FoldedLink {
+  int id = 0;  ///< of the Fabric
+  std::int64_t members = 1;
+};
+
+struct FoldedWorld {
+  const Fabric* fabric = nullptr;
+  std::vector<Actor> actors;
+  std::vector<End> ends;
+  std::vector<Stream> streams;
+  std::vector<WeightedLink> loads;  ///< links are indices into `links`
+  std::vector<FoldedLink> links;
+  std::int64_t all_actors = 0;
+  int copies = 1;
+  bool exact = true;  ///< refinement ended by itself
+};
+
+struct FoldOptions {
+  bool fold = true;
+  int depth = 0;  ///< 0: twice the logarithm of the ranks, and at least 40
+};
+
+/// kUnsupported for worlds with more ends than memory is worth; kInternal if plans do not fit each other.
+Result<FoldedWorld> fold(const Fabric& fabric, const PlanFamily& family, const Placement& placement,
+                         const FoldOptions& options);
+
+}  // namespace hocket::sim

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/outline.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace hocket::sim {
+namespace {
+
+class Walk {
+ public:
+  explicit Walk(const Plan& plan) : plan_(plan), view_(plan.view()) {}
+
+  Outline run() {
+    hash(static_cast<std::uint64_t>(plan_.header.pieces));
+    for (const LaneProgram& lane : plan_.lanes) {
+      hash(static_cast<std::uint64_t>(lane.part) << 32 | static_cast<std::uint64_t>(lane.parts));
+      steps_ = plan_.steps.data() + lane.first;
+      block(0, lane.count);
+    }
+    return std::move(outline_);
+  }
+
+ private:
+  void hash(std::uint64_t value) { outline_.structure = mixed(outline_.structure, value); }
+
+  static bool depends(const PeerIndex& peer, int variable) {
+    return (variable == 0 ? peer.index.s0 : peer.index.s1) != 0;
+  }
+  /// Whether a repeat's passes differ in whom they talk to.
+  bool varies(std::uint32_t first, std::uint32_t end, int variable) const {
+    for (std::uint32_t at = first; at < end; ++at) {
+      const Step& step = steps_[at];
+      if (step.op == StepOp::kMove) {
+        for (std::uint32_t s = 0; s < std::uint32_t{step.source_count} + step.destination_count; ++s)
+          if (depends(plan_.spans[step.first + s].peer, variable)) return true;
+      } else if (step.op <= StepOp::kWaitCredit && depends(step.peer, variable)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void block(std::uint32_t first, std::uint32_t end) {
+    for (std::uint32_t at = first; at < end;) {
+      const Step& step = steps_[at];
+      if (step.op == StepOp::kRepeat || step.op == StepOp::kRounds || step.op == StepOp::kTiles) {
+        last_ = step.op;
+        hash(static_cast<std::uint64_t>(step.op) << 40 | static_cast<std::uint64_t>(step.by_k) << 32 |
+             static_cast<std::uint32_t>(step.count));
+        const bool repeat = step.op == StepOp::kRepeat;
+        const bool all = repeat && varies(at + 1, step.jump - 1, step.variable);
+        const int passes = !repeat ? 1 : all ? step.count : std::min(step.count, 1);
+        int& variable = step.variable == 0 ? i_ : j_;
+        for (int pass = 0; pass < passes; ++pass) {
+          if (repeat) variable = pass;
+          last_ = step.op;
+          block(at + 1, step.jump - 1);
+        }
+        if (repeat) variable = 0;
+        at = step.jump;
+        continue;
+      }
+      one(step);
+      ++at;
+    }
+  }
+
+  void one(const Step& step) {
+    hash(static_cast<std::uint64_t>(step.op) << 48 | static_cast<std::uint64_t>(step.extent.kind) << 40 |
+         static_cast<std::uint64_t>(step.extent.cut) << 32 | static_cast<std::uint64_t>(step.channel) << 8 |
+         static_cast<std::uint8_t>(step.bound));
+    if (step.op != last_ || step.op == StepOp::kMove) ++phase_;
+    last_ = step.op;
+    switch (step.op) {
+      case StepOp::kMove:
+        hash(static_cast<std::uint64_t>(step.source_count) << 16 | step.destination_count);
+        for (std::uint32_t s = 0; s < std::uint32_t{step.source_count} + step.destination_count; ++s)
+          span(plan_.spans[step.first + s]);
+        break;
+      case StepOp::kSignalData:
+      case StepOp::kWaitCredit: end({step.channel, true, view_.peer(step.peer, i_, j_), phase_}); break;
+      case StepOp::kSignalCredit:
+      case StepOp::kWaitData: end({step.channel, false, view_.peer(step.peer, i_, j_), phase_}); break;
+      default: break;
+    }
+  }
+
+  void end(const OutlineEnd& end) {
+    const auto [it, fresh] = end_at_.try_emplace(end, outline_.ends.size());
+    if (fresh) outline_.ends.push_back(end);
+    hash(it->second);
+  }
+
+  void span(const SpanRef& span) {
+    hash(static_cast<std::uint64_t>(span.kind));
+    StreamKind kind = StreamKind::kPush;
+    switch (span.kind) {
+      case SpanKind::kSlotOut:
+      case SpanKind::kPeerOutput: break;
+      case SpanKind::kPeerInput:
+      case SpanKind::kBoardIn: kind = StreamKind::kPull; break;
+      default: return;
+    }
+    const OutlineStream stream{view_.peer(span.peer, i_, j_), kind, phase_};
+    if (stream.peer == plan_.header.rank) return;
+    const auto [it, fresh] = stream_at_.try_emplace(stream, outline_.streams.size());
+    if (fresh) outline_.streams.push_back(stream);
+    hash(it->second);
+  }
+
+  const Plan& plan_;
+  PlanView view_;
+  const Step* steps_ = nullptr;
+  int i_ = 0, j_ = 0;
+  std::int32_t phase_ = 0;
+  StepOp last_ = StepOp::kEnd;
+  Outline outline_;
+  std::map<OutlineEnd, std::size_t> end_at_;
+  std::map<OutlineStream, std::size_t> stream_at_;
+};
+
+}  // namespace
+
+Outline outline_of(const Plan& plan) {
+  return Walk(plan).run();
+}
+
+}  // namespace hocket::sim

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/registry.hpp"
+#include "base/status.hpp"
+#include "sim/hierarchical.hpp"
+
+namespace hocket::sim {
+namespace {
+
+constexpr std::uint64_t kUnit = 16;
+constexpr std::uint64_t kLeastTile = 8 << 10;
+// Two estimates of a round's time that differ by less are one.
+constexpr double kSteady = 0.002;
+
+bool counts_one_rank(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kBarrier: return false;
+    default: return true;
+  }
+}
+
+/// Bytes of the count that one round of tiles takes, 0 if its lanes differ; and how many rounds there are.
+struct Rounds {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 1;
+};
+
+Rounds rounds_of(const Plan& plan, const Shape& shape) {
+  Rounds rounds;
+  if (shape.tile == kWholeChunk) return rounds;
+  const PlanView view = plan.view();
+  for (const LaneProgram& lane : plan.lanes)
+    for (std::uint32_t s = lane.first; s < lane.first + lane.count; ++s) {
+      const Step& step = plan.steps[s];
+      if (step.op != StepOp::kRounds) continue;
+      const auto k = static_cast<std::uint64_t>(step.by_k ? shape.tiles_per_round : 1);
+      for (std::uint32_t e = 0; e < step.extent_count; ++e) {
+        const Extent& extent = plan.extents[step.first + e];
+        if (extent.kind == ExtentKind::kAlways) continue;
+        const Cut& cut = plan.cuts[extent.cut];
+        const std::uint64_t chunks = cut.kind == CutKind::kEven ? static_cast<std::uint64_t>(cut.chunks) : 1;
+        const std::uint64_t bytes = shape.tile * k * chunks * static_cast<std::uint64_t>(lane.parts);
+        if (rounds.bytes != 0 && rounds.bytes != bytes) return {};
+        rounds.bytes = bytes;
+        const std::uint64_t tiles = tiles_of(length_of(view, lane, shape, extent, 0, 0), shape.tile);
+        rounds.count = std::max(rounds.count, (tiles + k - 1) / k);
+      }
+    }
+  return rounds;
+}
+
+void add_scaled(Spent& to, const Spent& more, const Spent& less, double factor) {
+  const auto each = [factor](auto& t, const auto& m, const auto& l) {
+    for (std::size_t w = 0; w < t.size(); ++w) t[w] = std::max(0.0, t[w] + factor * (m[w] - l[w]));
+  };
+  each(to.latency, more.latency, less.latency);
+  each(to.transfer, more.transfer, less.transfer);
+  each(to.contention, more.contention, less.contention);
+  to.overhead = std::max(0.0, to.overhead + factor * (more.overhead - less.overhead));
+  to.hops = static_cast<std::uint32_t>(std::max(0.0, to.hops + factor * (double{1} * more.hops - less.hops)));
+}
+
+}  // namespace
+
+double bus_factor(Collective collective, int ranks) {
+  const double n = ranks;
+  switch (collective) {
+    case Collective::kAllReduce: return 2 * (n - 1) / n;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+    case Collective::kAllGatherV:
+    case Collective::kReduceScatterV:
+    case Collective::kAllToAllV:
+    case Collective::kGather:
+    case Collective::kScatter: return (n - 1) / n;
+    default: return 1;
+  }
+}
+
+Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& placement, Collective collective,
+                                    std::string_view algorithm, const Setup& setup) {
+  Simulation simulation;
+  simulation.fabric_ = &fabric;
+  simulation.collective_ = collective;
+  simulation.algorithm_ = algorithm;
+  simulation.setup_ = setup;
+  const int n = fabric.ranks();
+  if (setup.slot_bytes < kUnit)
+    return error(Code::kInvalidArgument, "a slot of {} bytes holds no tile", setup.slot_bytes);
+  if (setup.root < 0 || setup.root >= n) return error(Code::kInvalidArgument, "roots are 0 to {}", n - 1);
+  const auto add = [&](Collective of, const PlanFamily& family, int pieces) -> Status {
+    if (static_cast<std::uint64_t>(pieces) * kUnit > setup.slot_bytes)
+      return error(Code::kUnsupported, "a slot of {} bytes does not hold the {} tiles of {}", setup.slot_bytes, pieces,
+                   algorithm);
+    HOCKET_ASSIGN(FoldedWorld world, fold(fabric, family, placement, {!setup.full, setup.depth}));
+    bool slots = false;
+    for (const Actor& actor : world.actors) slots |= actor.plan.header.uses_slots != 0;
+    simulation.stages_.push_back({std::move(world), of, static_cast<std::uint64_t>(pieces), slots});
+    return {};
+  };
+  if (algorithm == "hierarchical" && find_algorithm(collective, algorithm) == nullptr) {
+    if (collective != Collective::kAllReduce) return error(Code::kUnsupported, "hierarchical is for all_reduce");
+    HOCKET_TRY(add(collective, hierarchical_all_reduce(fabric.ranks_per_host(), fabric.hosts()), 1));
+    return simulation;
+  }
+  std::vector<const Algorithm*> parts;
+  if (collective == Collective::kAllReduce && algorithm == "log_step") {
+    parts = {find_algorithm(Collective::kReduceScatter, algorithm), find_algorithm(Collective::kAllGather, algorithm)};
+  } else {
+    parts = {find_algorithm(collective, algorithm)};
+  }
+  for (const Algorithm* part : parts) {
+    if (part == nullptr) {
+      std::string known;
+      for (const Algorithm& a : algorithms())
+        if (a.collective == collective) known += format("{}{}", known.empty() ? "" : ", ", a.name);
+      return error(Code::kInvalidArgument, "{} has no algorithm '{}', but {}", to_string(collective), algorithm, known);
+    }
+    if (part->max_world != 0 && n > part->max_world)
+      return error(Code::kUnsupported, "{} is for at most {} ranks", algorithm, part->max_world);
+    if (collective == Collective::kSend || collective == Collective::kReceive || collective == Collective::kExchange)
+      return error(Code::kUnsupported, "{} is not simulated: it is no collective", to_string(collective));
+    const PlanFamily family{n, [part, n, root = setup.root](int label) {
+                              return part->build({.world = n, .rank = label, .root = root, .lanes = 1});
+                            }};
+    HOCKET_TRY(add(part->collective, family, pieces_of(*part, n)));
+  }
+  return simulation;
+}
+
+std::size_t Simulation::classes() const {
+  std::size_t most = 0;
+  for (const Stage& stage : stages_) most = std::max(most, stage.world.actors.size());
+  return most;
+}
+
+Shape Simulation::shape_of(const Stage& stage, std::uint64_t bytes) const {
+  const auto copies = static_cast<std::uint64_t>(stage.world.copies);
+  const auto n = static_cast<std::uint64_t>(fabric_->ranks());
+  std::uint64_t count = bytes;
+  if (counts_one_rank(stage.collective)) count = (count + n - 1) / n;
+  if (copies > 1) count = (count + copies * kUnit - 1) / (copies * kUnit) * kUnit;
+  Shape shape{.count = count,
+              .tile = kWholeChunk,
+              .unit = kUnit,
+              .tiles_per_round = setup_.tiles_per_round,
+              .slots = setup_.slots};
+  if (!stage.slots) return shape;
+  std::uint64_t longest = 0;
+  const Plan& plan = stage.world.actors.front().plan;
+  for (const LaneProgram& lane : plan.lanes)
+    for (const Cut& cut : plan.cuts) longest = std::max(longest, longest_of(cut, shape, lane.parts));
+  const std::uint64_t most = std::max(kUnit, setup_.slot_bytes / stage.pieces / kUnit * kUnit);
+  const std::uint64_t wanted =
+      setup_.tile_bytes != 0 ? setup_.tile_bytes : std::max(kLeastTile, (longest / 8 + kUnit - 1) / kUnit * kUnit);
+  shape.tile = std::clamp(wanted / kUnit * kUnit, kUnit, most);
+  return shape;
+}
+
+Result<Simulation::Staged> Simulation::price_stage(const Stage& stage, std::uint64_t bytes, const Costs& costs) const {
+  const Shape shape = shape_of(stage, bytes);
+  const Rounds rounds = rounds_of(stage.world.actors.front().plan, shape);
+  const auto run = [&](std::uint64_t count) {
+    Shape part = shape;
+    part.count -= (rounds.count - count) * rounds.bytes;
+    return replay(stage.world, costs, part);
+  };
+  Staged staged;
+  if (setup_.full || rounds.bytes == 0 || rounds.count <= 8) {
+    HOCKET_ASSIGN(staged.run, replay(stage.world, costs, shape));
+    return staged;
+  }
+  HOCKET_ASSIGN(Replayed before, run(2));
+  // As many rounds as a pipeline has stages, or slots, before anything is believed.
+  const double signals = std::max(1.0, before.most_signals / 2.0);
+  std::uint64_t at = static_cast<std::uint64_t>(
+      std::max({2.0, std::ceil(2 * setup_.slots / signals), std::ceil(before.spent.hops / signals)}));
+  double last_slope = 0;
+  if (at > 2 && 2 * at < rounds.count) {
+    HOCKET_ASSIGN(before, run(at));
+  }
+  std::uint64_t moves = before.moves, events = before.events;
+  while (true) {
+    const std::uint64_t next = 2 * at;
+    if (next * 4 >= rounds.count * 3) break;
+    HOCKET_ASSIGN(Replayed now, run(next));
+    moves += now.moves;
+    events += now.events;
+    const auto more = static_cast<double>(next - at);
+    const double slope = (now.seconds - before.seconds) / more;
+    if (last_slope > 0 && std::abs(slope - last_slope) <= kSteady * slope) {
+      const auto left = static_cast<double>(rounds.count - next);
+      Replayed whole = now;
+      whole.seconds += left * slope;
+      add_scaled(whole.spent, now.spent, before.spent, left / more);
+      for (std::size_t l = 0; l < whole.link_bytes.size(); ++l)
+        whole.link_bytes[l] += left / more * (now.link_bytes[l] - before.link_bytes[l]);
+      whole.path.clear();
+      whole.moves = moves;
+      whole.events = events;
+      return Staged{std::move(whole), true};
+    }
+    last_slope = slope;
+    before = std::move(now);
+    at = next;
+  }
+  HOCKET_ASSIGN(staged.run, replay(stage.world, costs, shape));
+  return staged;
+}
+
+Result<Price> Simulation::price(std::uint64_t bytes, const Costs& costs) const {
+  Price price;
+  price.protocol = costs.name;
+  const Spent zero;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    HOCKET_ASSIGN(Staged staged, price_stage(stages_[s], bytes, costs));
+    price.seconds += staged.run.seconds - (s > 0 ? costs.call_seconds : 0);
+    if (s > 0) staged.run.spent.overhead -= costs.call_seconds;
+    add_scaled(price.spent, staged.run.spent, zero, 1);
+    price.path = std::move(staged.run.path);
+    price.moves += staged.run.moves;
+    price.events += staged.run.events;
+    price.extrapolated |= staged.extrapolated;
+    for (std::size_t l = 0; l < staged.run.link_bytes.size(); ++l) {
+      const double carried = staged.run.link_bytes[l];
+      const double load = carried / fabric_->capacity(stages_[s].world.links[l].id, costs);
+      if (load <= price.busiest_load) continue;
+      price.busiest_load = load;
+      price.busiest_link = static_cast<int>(l);
+      price.busiest_stage = static_cast<int>(s);
+      price.busiest_bytes = carried;
+    }
+  }
+  if (price.seconds > 0) {
+    price.busiest_load /= price.seconds;
+    price.algbw = static_cast<double>(bytes) / price.seconds;
+    price.busbw = price.algbw * bus_factor(collective_, fabric_->ranks());
+  }
+  return price;
+}
+
+Result<Price> price_best(const Simulation& simulation, const Fabric& fabric, std::uint64_t bytes) {
+  if (!fabric.has_gpus()) return simulation.price(bytes, host_costs());
+  HOCKET_ASSIGN(Price bulk, simulation.price(bytes, gpu_costs(false)));
+  // Half of a packet is flags: above this it never wins.
+  if (bytes / static_cast<std::uint64_t>(fabric.ranks()) > (1 << 20)) return bulk;
+  HOCKET_ASSIGN(Price packet, simulation.price(bytes, gpu_costs(true)));
+  return packet.seconds < bulk.seconds ? packet : bulk;
+}
+
+}  // namespace hocket::sim

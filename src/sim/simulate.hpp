@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// sim/simulate.hpp: what a collective takes by one algorithm on a Fabric, for any size.
+//
+// A Simulation is one algorithm's folded world, or two that follow each other; price() runs it for a size. Tiles,
+// slots and tiles a round are as an executor's. Where a call has many rounds of tiles, a few are run, then twice as
+// many, until a round more takes the same time again, and the rest is added: a pipeline in its steady state. With
+// `full`, nothing is folded and nothing is extrapolated. Pure; one thread per Simulation.
+// Next stop: sim/replay.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hocket/types.hpp"
+#include "sim/placement.hpp"
+#include "sim/replay.hpp"
+
+namespace hocket::sim {
+
+struct Setup {
+  int slots = 8;
+  std::uint64_t slot_bytes = 512 << 10;
+  int tiles_per_round = 4;
+  std::uint64_t tile_bytes = 0;  ///< 0: an eighth of a chunk, 8 KiB at least, a slot's piece at most
+  Rank root = 0;
+  bool full = false;
+  int depth = 0;  ///< FoldOptions::depth
+};
+
+struct Price {
+  double seconds = 0;
+  double algbw = 0;  ///< bytes/s, as nccl-tests defines them
+  double busbw = 0;
+  Spent spent;
+  std::vector<Hop> path;  ///< of the last stage; empty if it was extrapolated or too long
+  /// The link that carries most for its rate: into `world().links` of stage `busiest_stage`.
+  int busiest_link = -1;
+  int busiest_stage = 0;
+  double busiest_load = 0;  ///< of its capacity, over the whole time
+  double busiest_bytes = 0;
+  std::uint64_t moves = 0;  ///< that were simulated
+  std::uint64_t events = 0;
+  bool extrapolated = false;
+  std::string_view protocol;
+};
+
+/// nccl-tests' factor from algbw to busbw.
+double bus_factor(Collective collective, int ranks);
+
+class Simulation {
+ public:
+  /// `algorithm` is one of the registry, "hierarchical" (all-reduce only: sim/hierarchical.hpp), or for all-reduce
+  /// "log_step", which is reduce-scatter and then all-gather by log_step. The Fabric must outlive it.
+  /// kInvalidArgument for names that are not there, kUnsupported for worlds too large for the algorithm.
+  static Result<Simulation> make(const Fabric& fabric, const Placement& placement, Collective collective,
+                                 std::string_view algorithm, const Setup& setup);
+
+  /// `bytes` as nccl-tests counts them: the whole buffer; of all-gather the output, of reduce-scatter the input, of
+  /// all-to-all what a rank sends.
+  Result<Price> price(std::uint64_t bytes, const Costs& costs) const;
+
+  /// Slots and tiles of the next price(); the world stays.
+  void set_tiles(const Setup& setup) {
+    setup_.slots = setup.slots;
+    setup_.slot_bytes = setup.slot_bytes;
+    setup_.tiles_per_round = setup.tiles_per_round;
+    setup_.tile_bytes = setup.tile_bytes;
+  }
+
+  const FoldedWorld& world(int stage) const { return stages_[static_cast<std::size_t>(stage)].world; }
+  int stages() const { return static_cast<int>(stages_.size()); }
+  const std::string& algorithm() const { return algorithm_; }
+  /// Actors that are simulated, of all.
+  std::size_t classes() const;
+
+ private:
+  struct Stage {
+    FoldedWorld world;
+    Collective collective;
+    std::uint64_t pieces = 1;
+    bool slots = true;
+  };
+  struct Staged {
+    Replayed run;
+    bool extrapolated = false;
+  };
+  Shape shape_of(const Stage& stage, std::uint64_t bytes) const;
+  Result<Staged> price_stage(const Stage& stage, std::uint64_t bytes, const Costs& costs) const;
+
+  const Fabric* fabric_ = nullptr;
+  Collective collective_ = Collective::kAllReduce;
+  std::string algorithm_;
+  Setup setup_;
+  std::vector<Stage> stages_;
+};
+
+/// The faster of both protocols of GPUs; of a machine without GPUs, the host's.
+Result<Price> price_best(const Simulation& simulation, const Fabric& fabric, std::uint64_t bytes);
+
+}  // namespace hocket::sim

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folded simulation against the full one, event by event over all ranks: equal within 1 %, on every machine file of
+// tests/topologies (and of the folder that HOCKET_TOPOLOGIES names), up to 256 ranks, also with one link at half speed
+// and with one slow rank.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/format.hpp"
+#include "sim/simulate.hpp"
+#include "topo/machine_file.hpp"
+#include "unit/sim_graphs.hpp"
+
+namespace hocket::sim {
+namespace {
+
+enum class Trouble { kNone, kSlowLink, kSlowRank };
+
+struct Machine {
+  std::string name;
+  topo::Graph graph;
+};
+
+std::vector<Machine> machines() {
+  std::vector<Machine> found;
+  std::vector<std::string> folders = {HOCKET_SOURCE_DIR "/tests/topologies/machines"};
+  if (const char* real = std::getenv("HOCKET_TOPOLOGIES")) folders.emplace_back(real);
+  for (const std::string& folder : folders) {
+    if (!std::filesystem::is_directory(folder)) continue;
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    for (const std::string& file : files) {
+      auto graph = topo::graph_from_file(file);
+      if (graph.ok() && graph->count(topo::NodeKind::kGpu) > 1) found.push_back({file, std::move(*graph)});
+    }
+  }
+  return found;
+}
+
+Result<Fabric> fabric_of(const topo::Graph& graph, int hosts, Trouble trouble) {
+  FabricOptions options{.hosts = hosts, .network = {}};
+  auto fabric = Fabric::make(graph, options);
+  if (!fabric.ok() && hosts > 1) {
+    options.network.nic_bytes_per_second = 25e9;
+    fabric = Fabric::make(graph, options);
+  }
+  if (!fabric.ok()) return fabric;
+  const int rank = fabric->ranks() / 3;
+  Status status;
+  if (trouble == Trouble::kSlowLink) status = fabric->slow_link(rank, rank + 1, 0.5);
+  if (trouble == Trouble::kSlowRank) status = fabric->slow_rank(rank, 0.5);
+  if (!status.ok()) return status;
+  return fabric;
+}
+
+void compare(const Machine& machine, int hosts, Trouble trouble, std::string_view algorithm, bool copies,
+             std::initializer_list<std::uint64_t> sizes) {
+  auto fabric = fabric_of(machine.graph, hosts, trouble);
+  if (!fabric.ok()) return;  // islands that no known link joins; topo says so
+  const topo::Paths paths(machine.graph);
+  const Placement placement = copies ? best_placement(*fabric, paths, search(paths), 8) : plain_placement(*fabric);
+  auto full = Simulation::make(*fabric, placement, Collective::kAllReduce, algorithm, {.full = true});
+  auto folded = Simulation::make(*fabric, placement, Collective::kAllReduce, algorithm, {});
+  ASSERT_TRUE(full.ok()) << full.status().text();
+  ASSERT_TRUE(folded.ok()) << folded.status().text();
+  for (const std::uint64_t bytes : sizes) {
+    auto exact = full->price(bytes, gpu_costs(false));
+    auto reduced = folded->price(bytes, gpu_costs(false));
+    ASSERT_TRUE(exact.ok()) << exact.status().text();
+    ASSERT_TRUE(reduced.ok()) << reduced.status().text();
+    EXPECT_NEAR(reduced->seconds, exact->seconds, 0.01 * exact->seconds)
+        << machine.name << ", " << hosts << " hosts, " << algorithm << ", " << bytes << " bytes, trouble "
+        << static_cast<int>(trouble) << ", " << folded->classes() << " classes of " << full->classes();
+    EXPECT_NEAR(reduced->spent.total(), reduced->seconds, 0.02 * reduced->seconds);
+  }
+}
+
+constexpr Trouble kTroubles[] = {Trouble::kNone, Trouble::kSlowLink, Trouble::kSlowRank};
+
+TEST(FoldedSimulation, EqualsTheFullOneOnEveryMachine) {
+  const std::vector<Machine> all = machines();
+  ASSERT_GE(all.size(), 8u);
+  for (const Machine& machine : all)
+    for (const Trouble trouble : kTroubles)
+      for (const std::string_view algorithm : {"ring", "tree"})
+        compare(machine, 1, trouble, algorithm, true, {4096, 64 << 20});
+}
+
+TEST(FoldedSimulation, EqualsTheFullOneOnSeveralHosts) {
+  for (const Machine& machine : machines()) {
+    if (machine.graph.count(topo::NodeKind::kGpu) > 16) continue;
+    for (const Trouble trouble : kTroubles)
+      for (const std::string_view algorithm : {"ring", "tree", "halving_doubling", "hierarchical"})
+        compare(machine, 4, trouble, algorithm, false, {1024, 4 << 20});
+  }
+}
+
+TEST(FoldedSimulation, EqualsTheFullOneWith256Ranks) {
+  const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
+  for (const Trouble trouble : kTroubles) {
+    compare(machine, 32, trouble, "ring", false, {65536, 64 << 20});
+    for (const std::string_view algorithm : {"tree", "halving_doubling", "log_step", "hierarchical"})
+      compare(machine, 32, trouble, algorithm, false, {1024, 16 << 20});
+  }
+  compare(machine, 32, Trouble::kNone, "tree", true, {16 << 20});
+}
+
+TEST(FoldedSimulation, FewActorsStandForMany) {
+  auto fabric = fabric_of(switched(8, 360e9, 50e9), 512, Trouble::kNone);
+  ASSERT_TRUE(fabric.ok());
+  for (const std::string_view algorithm : {"ring", "halving_doubling", "log_step", "hierarchical", "tree"}) {
+    auto folded = Simulation::make(*fabric, plain_placement(*fabric), Collective::kAllReduce, algorithm, {});
+    ASSERT_TRUE(folded.ok()) << folded.status().text();
+    EXPECT_LE(folded->classes(), 400u) << algorithm;
+  }
+}
+
+}  // namespace
+}  // namespace hocket::sim
