@@ -14,13 +14,16 @@ namespace {
 
 constexpr std::size_t kMostEnds = std::size_t{40} << 20;
 constexpr std::size_t kMostActors = std::size_t{4} << 20;
+// Beyond that, links are averaged.
+constexpr std::size_t kMostClasses = 1024;
 
 std::uint64_t bits_of(double value) {
   return std::bit_cast<std::uint64_t>(value);
 }
 
-/// All labels' outlines, and which end sees which.
+/// The outlines of all labels, component after component, and which end sees which.
 struct Outlines {
+  Components components;
   std::vector<std::uint64_t> structure;  // [label]
   std::vector<std::uint32_t> end_first;  // [label + 1]
   std::vector<OutlineEnd> ends;
@@ -32,8 +35,12 @@ struct Outlines {
     Outlines all;
     all.end_first.push_back(0);
     all.stream_first.push_back(0);
-    for (int label = 0; label < family.size; ++label) {
-      const Outline outline = outline_of(family.plan(label));
+    for (int label = 0; label < family.size; ++label) all.components.add(family.plan(label));
+    for (int unit = 0; unit < family.size * all.components.count(); ++unit) {
+      const int label = unit % family.size;
+      Plan plan = family.plan(label);
+      all.components.keep(plan, unit / family.size);
+      const Outline outline = outline_of(plan);
       all.structure.push_back(outline.structure);
       all.ends.insert(all.ends.end(), outline.ends.begin(), outline.ends.end());
       if (engine) all.streams.push_back({label, StreamKind::kEngine, 0});
@@ -46,11 +53,11 @@ struct Outlines {
       all.end_first.push_back(static_cast<std::uint32_t>(all.ends.size()));
       all.stream_first.push_back(static_cast<std::uint32_t>(all.streams.size()));
     }
-    HOCKET_TRY(all.pair());
+    HOCKET_TRY(all.pair(static_cast<std::size_t>(family.size)));
     return all;
   }
 
-  Status pair() {
+  Status pair(std::size_t labels) {
     const std::size_t n = structure.size();
     std::vector<std::vector<std::pair<OutlineEnd, std::int32_t>>> sorted(n);
     for (std::size_t r = 0; r < n; ++r) {
@@ -61,12 +68,12 @@ struct Outlines {
     opposite.resize(ends.size());
     for (std::size_t r = 0; r < n; ++r)
       for (std::uint32_t e = end_first[r]; e < end_first[r + 1]; ++e) {
-        const OutlineEnd wanted{ends[e].channel, !ends[e].outgoing, static_cast<std::int32_t>(r), 0};
-        const auto& there = sorted[static_cast<std::size_t>(ends[e].peer)];
+        const OutlineEnd wanted{ends[e].channel, !ends[e].outgoing, static_cast<std::int32_t>(r % labels), 0};
+        const auto& there = sorted[r / labels * labels + static_cast<std::size_t>(ends[e].peer)];
         const auto found = std::lower_bound(there.begin(), there.end(), std::pair(wanted, std::int32_t{0}));
         if (found == there.end() || found->first != wanted)
-          return error(Code::kInternal, "rank {} uses channel {} with rank {}, which does not", r, ends[e].channel,
-                       ends[e].peer);
+          return error(Code::kInternal, "rank {} uses channel {} with rank {}, which does not", r % labels,
+                       ends[e].channel, ends[e].peer);
         opposite[e] = found->second;
       }
     return {};
@@ -77,8 +84,13 @@ class Folder {
  public:
   Folder(const Fabric& fabric, const PlanFamily& family, const Placement& placement, const FoldOptions& options,
          const Outlines& outlines)
-      : fabric_(fabric), family_(family), placement_(placement), options_(options), outlines_(outlines) {
-    actors_ = placement.size() * static_cast<std::size_t>(family.size);
+      : fabric_(fabric),
+        family_(family),
+        placement_(placement),
+        options_(options),
+        outlines_(outlines),
+        components_(outlines.components.count()) {
+    actors_ = placement.size() * static_cast<std::size_t>(family.size * components_);
   }
 
   FoldedWorld run() {
@@ -86,31 +98,38 @@ class Folder {
     world_.all_actors = static_cast<std::int64_t>(actors_);
     world_.copies = static_cast<int>(placement_.size());
     start_colours();
-    if (options_.fold) refine();
+    if (options_.fold) {
+      if (!options_.average) refine(false);
+      if (options_.average || count_classes() > kMostClasses) refine(true);
+    }
     keep_actors();
     keep_links();
+    for (Actor& actor : world_.actors) keep_streams(actor);
     return std::move(world_);
   }
 
  private:
-  int copy_of(std::size_t actor) const { return static_cast<int>(actor / static_cast<std::size_t>(family_.size)); }
+  // A layer is one component of one copy; peers are in the same layer.
+  int layer_of(std::size_t actor) const { return static_cast<int>(actor / static_cast<std::size_t>(family_.size)); }
   int label_of(std::size_t actor) const { return static_cast<int>(actor % static_cast<std::size_t>(family_.size)); }
-  std::size_t actor_of(int copy, int label) const {
-    return static_cast<std::size_t>(copy) * static_cast<std::size_t>(family_.size) + static_cast<std::size_t>(label);
+  std::size_t actor_of(int layer, int label) const {
+    return static_cast<std::size_t>(layer) * static_cast<std::size_t>(family_.size) + static_cast<std::size_t>(label);
   }
-  int rank_of(int copy, int label) const {
-    return placement_[static_cast<std::size_t>(copy)][static_cast<std::size_t>(label)];
+  std::size_t unit_of(int layer, int label) const { return actor_of(layer % components_, label); }
+  int rank_of(int layer, int label) const {
+    return placement_[static_cast<std::size_t>(layer / components_)][static_cast<std::size_t>(label)];
   }
+  std::size_t kept_actor(const Actor& actor) const { return actor_of(actor.layer, actor.label); }
 
-  Route way(int copy, int label, const OutlineStream& stream) const {
-    const int rank = rank_of(copy, label);
+  Route way(int layer, int label, const OutlineStream& stream) const {
+    const int rank = rank_of(layer, label);
     if (stream.kind == StreamKind::kEngine) return fabric_.engine(rank);
-    const int peer = rank_of(copy, stream.peer);
+    const int peer = rank_of(layer, stream.peer);
     return stream.kind == StreamKind::kPush ? fabric_.route(rank, peer) : fabric_.route(peer, rank);
   }
 
-  const OutlineEnd& opposite_of(int peer, std::int32_t opposite) const {
-    return outlines_.ends[outlines_.end_first[static_cast<std::size_t>(peer)] + static_cast<std::size_t>(opposite)];
+  const OutlineEnd& opposite_of(int layer, const OutlineEnd& end, std::int32_t opposite) const {
+    return outlines_.ends[outlines_.end_first[unit_of(layer, end.peer)] + static_cast<std::size_t>(opposite)];
   }
   static std::uint64_t role_of(const OutlineStream& stream) {
     return static_cast<std::uint64_t>(stream.phase) << 2 | static_cast<std::uint64_t>(stream.kind);
@@ -118,19 +137,21 @@ class Folder {
 
   template <class Visit>
   void each_stream(std::size_t actor, Visit&& visit) const {
-    const int copy = copy_of(actor), label = label_of(actor);
-    const std::uint32_t first = outlines_.stream_first[static_cast<std::size_t>(label)];
-    const std::uint32_t end = outlines_.stream_first[static_cast<std::size_t>(label) + 1];
-    for (std::uint32_t s = first; s < end; ++s)
-      visit(s - first, outlines_.streams[s], way(copy, label, outlines_.streams[s]));
+    const int layer = layer_of(actor), label = label_of(actor);
+    const std::size_t unit = unit_of(layer, label);
+    for (std::uint32_t s = outlines_.stream_first[unit]; s < outlines_.stream_first[unit + 1]; ++s)
+      visit(outlines_.streams[s], way(layer, label, outlines_.streams[s]));
   }
 
   void start_colours() {
-    colour_.resize(actors_);
-    for (std::size_t a = 0; a < actors_; ++a)
-      colour_[a] = options_.fold ? mixed(outlines_.structure[static_cast<std::size_t>(label_of(a))],
-                                         bits_of(fabric_.speed(rank_of(copy_of(a), label_of(a)))))
-                                 : a;
+    start_.resize(actors_);
+    for (std::size_t a = 0; a < actors_; ++a) {
+      const int layer = layer_of(a), label = label_of(a);
+      start_[a] = options_.fold
+                      ? mixed(outlines_.structure[unit_of(layer, label)], bits_of(fabric_.speed(rank_of(layer, label))))
+                      : a;
+    }
+    colour_ = start_;
     link_colour_.resize(static_cast<std::size_t>(fabric_.link_count()));
     for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
   }
@@ -148,34 +169,35 @@ class Folder {
     return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
   }
 
-  void refine() {
+  /// `average`: links are told apart by what kinds of actors use them, and not by which.
+  void refine(bool average) {
     const int depth = options_.depth > 0
                           ? options_.depth
                           : std::max(40, 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(fabric_.ranks()))));
+    colour_ = start_;
+    colour_links();
+    world_.exact = false;
     std::size_t classes = count_classes();
-    int still = 0;
-    for (int pass = 0; pass < depth; ++pass) {
-      colour_links();
+    for (int pass = 0, still = 0; pass < depth; ++pass) {
       colour_actors();
+      if (!average) colour_links();
       const std::size_t now = count_classes();
       still = now == classes ? still + 1 : 0;
       classes = now;
+      if (!average && classes > kMostClasses && classes < actors_) return;
       // Links may split one pass later than the actors that they split.
-      if (still == 3 || classes == actors_) {
-        colour_links();
-        return;
-      }
+      if (still < 3 && classes < actors_) continue;
+      world_.exact = !average;
+      return;
     }
-    colour_links();
-    world_.exact = false;
   }
 
   void colour_links() {
     std::vector<std::uint64_t> sum(link_colour_.size(), 0);
     for (std::size_t a = 0; a < actors_; ++a)
-      each_stream(a, [&](std::uint32_t, const OutlineStream& stream, const Route& way) {
+      each_stream(a, [&](const OutlineStream& stream, const Route& way) {
         const std::uint64_t sender =
-            mixed(mixed(colour_[a], role_of(stream)), colour_[actor_of(copy_of(a), stream.peer)]);
+            mixed(mixed(colour_[a], role_of(stream)), colour_[actor_of(layer_of(a), stream.peer)]);
         for (int l = 0; l < way.count; ++l)
           sum[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])] += mixed(sender, 1);
       });
@@ -187,21 +209,21 @@ class Folder {
     std::vector<std::uint64_t> next(actors_);
     for (std::size_t a = 0; a < actors_; ++a) {
       std::uint64_t sum = 0;
-      const int copy = copy_of(a);
-      each_stream(a, [&](std::uint32_t, const OutlineStream& stream, const Route& way) {
-        std::uint64_t one = mixed(role_of(stream), colour_[actor_of(copy, stream.peer)]);
+      const int layer = layer_of(a), label = label_of(a);
+      each_stream(a, [&](const OutlineStream& stream, const Route& way) {
+        std::uint64_t one = mixed(role_of(stream), colour_[actor_of(layer, stream.peer)]);
         for (int l = 0; l < way.count; ++l)
           one = mixed(one, link_colour_[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])]);
         sum += mixed(one, 1);
       });
-      const auto label = static_cast<std::size_t>(label_of(a));
-      for (std::uint32_t e = outlines_.end_first[label]; e < outlines_.end_first[label + 1]; ++e) {
+      const std::size_t unit = unit_of(layer, label);
+      for (std::uint32_t e = outlines_.end_first[unit]; e < outlines_.end_first[unit + 1]; ++e) {
         const OutlineEnd& end = outlines_.ends[e];
-        std::uint64_t one = mixed(colour_[actor_of(copy, end.peer)], end.channel * 2u + end.outgoing);
+        std::uint64_t one = mixed(colour_[actor_of(layer, end.peer)], end.channel * 2u + end.outgoing);
         one = mixed(one, static_cast<std::uint64_t>(end.phase));
-        one = mixed(one, static_cast<std::uint64_t>(opposite_of(end.peer, outlines_.opposite[e]).phase));
+        one = mixed(one, static_cast<std::uint64_t>(opposite_of(layer, end, outlines_.opposite[e]).phase));
         // Latency, too, tells peers apart.
-        const Route to = fabric_.route(rank_of(copy, static_cast<int>(label)), rank_of(copy, end.peer));
+        const Route to = fabric_.route(rank_of(layer, label), rank_of(layer, end.peer));
         for (const int hops : to.hops) one = mixed(one, static_cast<std::uint64_t>(hops));
         sum += mixed(one, to.leaves_pod);
       }
@@ -213,55 +235,52 @@ class Folder {
   void keep_actors() {
     std::unordered_map<std::uint64_t, std::int32_t> class_of;
     class_.resize(actors_);
-    std::vector<std::size_t> kept;
-    for (std::size_t a = 0; a < actors_; ++a) {
-      const auto [it, fresh] = class_of.try_emplace(colour_[a], static_cast<std::int32_t>(kept.size()));
-      class_[a] = it->second;
-      if (fresh) {
-        kept.push_back(a);
-        world_.actors.emplace_back();
-        world_.actors.back().members = 0;
-      }
-      ++world_.actors[static_cast<std::size_t>(it->second)].members;
-    }
     std::uint32_t ends = 0;
-    for (std::size_t c = 0; c < kept.size(); ++c) {
-      Actor& actor = world_.actors[c];
-      actor.copy = copy_of(kept[c]);
-      actor.label = label_of(kept[c]);
-      actor.rank = rank_of(actor.copy, actor.label);
+    for (std::size_t a = 0; a < actors_; ++a) {
+      const auto [it, fresh] = class_of.try_emplace(colour_[a], static_cast<std::int32_t>(world_.actors.size()));
+      class_[a] = it->second;
+      if (!fresh) {
+        ++world_.actors[static_cast<std::size_t>(it->second)].members;
+        continue;
+      }
+      Actor actor;
+      actor.layer = layer_of(a);
+      actor.label = label_of(a);
+      actor.rank = rank_of(actor.layer, actor.label);
       actor.plan = family_.plan(actor.label);
-      const auto label = static_cast<std::size_t>(actor.label);
+      outlines_.components.keep(actor.plan, actor.layer % components_);
+      const std::size_t unit = unit_of(actor.layer, actor.label);
       actor.first_end = ends;
-      actor.end_count = outlines_.end_first[label + 1] - outlines_.end_first[label];
+      actor.end_count = outlines_.end_first[unit + 1] - outlines_.end_first[unit];
       ends += actor.end_count;
+      world_.actors.push_back(std::move(actor));
     }
     for (const Actor& actor : world_.actors) {
-      const std::uint32_t first = outlines_.end_first[static_cast<std::size_t>(actor.label)];
+      const std::uint32_t first = outlines_.end_first[unit_of(actor.layer, actor.label)];
       for (std::uint32_t e = first; e < first + actor.end_count; ++e) {
         const OutlineEnd& end = outlines_.ends[e];
         const std::int32_t opposite = like_opposite(actor, end, outlines_.opposite[e]);
         world_.ends.push_back(
-            {end.channel, end.outgoing, end.peer, opposite, fabric_.route(actor.rank, rank_of(actor.copy, end.peer))});
+            {end.channel, end.outgoing, end.peer, opposite, fabric_.route(actor.rank, rank_of(actor.layer, end.peer))});
       }
     }
   }
 
   /// The end that an end of a kept actor sees: of the actor kept for its peer, the one towards actors like this one.
   std::int32_t like_opposite(const Actor& actor, const OutlineEnd& end, std::int32_t opposite) const {
-    const std::int32_t peer_class = class_[actor_of(actor.copy, end.peer)];
-    const std::int32_t own_class = class_[actor_of(actor.copy, actor.label)];
+    const std::int32_t peer_class = class_[actor_of(actor.layer, end.peer)];
+    const std::int32_t own_class = class_[kept_actor(actor)];
     const Actor& like = world_.actors[static_cast<std::size_t>(peer_class)];
     const auto first = static_cast<std::int32_t>(like.first_end);
-    if (like.copy == actor.copy && like.label == end.peer) return first + opposite;
-    const std::uint32_t there = outlines_.end_first[static_cast<std::size_t>(like.label)];
-    const std::int32_t phase = opposite_of(end.peer, opposite).phase;
+    if (like.layer == actor.layer && like.label == end.peer) return first + opposite;
+    const std::uint32_t there = outlines_.end_first[unit_of(like.layer, like.label)];
+    const std::int32_t phase = opposite_of(actor.layer, end, opposite).phase;
     std::int32_t similar = -1;
     for (std::uint32_t e = there; e < there + like.end_count; ++e) {
       const OutlineEnd& other = outlines_.ends[e];
       if (other.channel != end.channel || other.outgoing == end.outgoing || other.phase != phase) continue;
       const auto index = static_cast<std::int32_t>(e - there);
-      if (class_[actor_of(like.copy, other.peer)] == own_class) return first + index;
+      if (class_[actor_of(like.layer, other.peer)] == own_class) return first + index;
       if (similar < 0 || index == opposite) similar = index;
     }
     // Beyond the depth that is told apart, the next best.
@@ -269,80 +288,84 @@ class Folder {
   }
 
   void keep_links() {
-    // A link's class is known by its colour; the first of each class that a kept actor uses stands for it.
-    std::unordered_map<std::uint64_t, std::int32_t> class_of;
-    std::vector<std::int32_t> kept(link_colour_.size(), -1);  // class, of links that stand for theirs
-    for (std::size_t c = 0; c < world_.actors.size(); ++c) {
-      const Actor& actor = world_.actors[c];
-      each_stream(actor_of(actor.copy, actor.label), [&](std::uint32_t, const OutlineStream&, const Route& way) {
+    for (const Actor& actor : world_.actors)
+      each_stream(kept_actor(actor), [&](const OutlineStream&, const Route& way) {
         for (int l = 0; l < way.count; ++l) {
-          const auto id = static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)]);
-          const auto [it, fresh] =
-              class_of.try_emplace(link_colour_[id], static_cast<std::int32_t>(world_.links.size()));
-          if (!fresh) continue;
-          world_.links.push_back({static_cast<int>(id), 0});
-          kept[id] = it->second;
+          const int id = way.links[static_cast<std::size_t>(l)];
+          const auto [it, fresh] = link_class_.try_emplace(link_colour_[static_cast<std::size_t>(id)],
+                                                           static_cast<std::int32_t>(world_.links.size()));
+          if (fresh) world_.links.push_back({id, 0});
         }
       });
-    }
     for (const std::uint64_t colour : link_colour_) {
-      const auto it = class_of.find(colour);
-      if (it != class_of.end()) ++world_.links[static_cast<std::size_t>(it->second)].members;
+      const auto it = link_class_.find(colour);
+      if (it != link_class_.end()) ++world_.links[static_cast<std::size_t>(it->second)].members;
     }
-    // How many transfers of each class really meet on it.
-    std::unordered_map<std::uint64_t, double> meet;
+    // How many transfers of each role there are on all links of a class together.
     for (std::size_t a = 0; a < actors_; ++a)
-      each_stream(a, [&](std::uint32_t, const OutlineStream& stream, const Route& way) {
+      each_stream(a, [&](const OutlineStream& stream, const Route& way) {
         for (int l = 0; l < way.count; ++l) {
-          const std::int32_t link = kept[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])];
-          if (link >= 0) meet[role(a, stream, link)] += 1;
+          const auto it =
+              link_class_.find(link_colour_[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])]);
+          if (it != link_class_.end()) meet_[role(a, stream, it->second)] += 1;
         }
       });
-    for (Actor& actor : world_.actors) keep_streams(actor, class_of, meet);
+  }
+
+  std::int32_t class_at(const Route& way, int l) const {
+    return link_class_.at(link_colour_[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])]);
   }
 
   /// Transfers that are alike: of one class of actors to another, over a class of links.
   std::uint64_t role(std::size_t actor, const OutlineStream& stream, std::int32_t link) const {
-    const std::int32_t peer = class_[actor_of(copy_of(actor), stream.peer)];
+    const std::int32_t peer = class_[actor_of(layer_of(actor), stream.peer)];
     return mixed(
         mixed(mixed(static_cast<std::uint64_t>(class_[actor]), role_of(stream)), static_cast<std::uint64_t>(peer)),
         static_cast<std::uint64_t>(link));
   }
 
-  void keep_streams(Actor& actor, const std::unordered_map<std::uint64_t, std::int32_t>& link_class,
-                    const std::unordered_map<std::uint64_t, double>& meet) {
-    const std::size_t a = actor_of(actor.copy, actor.label);
-    const auto class_at = [&](const Route& way, int l) {
-      return link_class.at(link_colour_[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])]);
-    };
+  void keep_streams(Actor& actor) {
+    const std::size_t a = kept_actor(actor);
     const auto is_first = [&](const Route& way, int l) {
       for (int k = 0; k < l; ++k)
         if (class_at(way, k) == class_at(way, l)) return false;
       return true;
     };
-    // Alike ones of this actor share what meets.
-    std::unordered_map<std::uint64_t, double> alike;
-    each_stream(a, [&](std::uint32_t, const OutlineStream& of, const Route& way) {
-      for (int l = 0; l < way.count; ++l)
-        if (is_first(way, l)) alike[role(a, of, class_at(way, l))] += 1;
+    // Alike ones of this actor: over a class of links, and over one of its links.
+    std::unordered_map<std::uint64_t, double> alike, together;
+    each_stream(a, [&](const OutlineStream& of, const Route& way) {
+      for (int l = 0; l < way.count; ++l) {
+        if (!is_first(way, l)) continue;
+        const std::uint64_t key = role(a, of, class_at(way, l));
+        alike[key] += 1;
+        together[mixed(key, static_cast<std::uint64_t>(way.links[static_cast<std::size_t>(l)]))] += 1;
+      }
     });
+    std::unordered_map<int, std::int32_t> own;  // links of this actor alone
     actor.first_stream = static_cast<std::uint32_t>(world_.streams.size());
-    each_stream(a, [&](std::uint32_t, const OutlineStream& of, const Route& way) {
+    each_stream(a, [&](const OutlineStream& of, const Route& way) {
       Stream stream{of.peer,
                     of.kind,
                     static_cast<std::uint32_t>(world_.loads.size()),
                     0,
                     Wire::kCore,
                     actor.rank,
-                    rank_of(actor.copy, of.peer)};
+                    rank_of(actor.layer, of.peer)};
       if (of.kind == StreamKind::kPull) std::swap(stream.from, stream.to);
       double narrowest = 0;
       for (int l = 0; l < way.count; ++l) {
         if (!is_first(way, l)) continue;
-        const std::uint64_t key = role(a, of, class_at(way, l));
-        const auto found = meet.find(key);
-        world_.loads.push_back({class_at(way, l), found == meet.end() ? 1 : found->second / alike.at(key)});
         const int id = way.links[static_cast<std::size_t>(l)];
+        const std::int32_t link = class_at(way, l);
+        const std::uint64_t key = role(a, of, link);
+        const double mean = meet_.at(key) / static_cast<double>(world_.links[static_cast<std::size_t>(link)].members);
+        world_.loads.push_back({link, mean / alike.at(key)});
+        // Where only some links of the class carry this at all, this one still carries all of it.
+        if (mean < together.at(mixed(key, static_cast<std::uint64_t>(id))) - 1e-9) {
+          const auto [it, fresh] = own.try_emplace(id, static_cast<std::int32_t>(world_.links.size()));
+          if (fresh) world_.links.push_back({id, 1});
+          world_.loads.push_back({it->second, 1});
+        }
         const double rate = fabric_.link(id).bytes_per_second * fabric_.link_factor(id);
         if (narrowest != 0 && rate >= narrowest) continue;
         narrowest = rate;
@@ -359,10 +382,13 @@ class Folder {
   const Placement& placement_;
   const FoldOptions& options_;
   const Outlines& outlines_;
+  int components_ = 1;
   std::size_t actors_ = 0;
-  std::vector<std::uint64_t> colour_;       // [actor]
-  std::vector<std::uint64_t> link_colour_;  // [Fabric link]
-  std::vector<std::int32_t> class_;         // [actor]
+  std::vector<std::uint64_t> start_, colour_;  // [actor]
+  std::vector<std::uint64_t> link_colour_;     // [Fabric link]
+  std::vector<std::int32_t> class_;            // [actor]
+  std::unordered_map<std::uint64_t, std::int32_t> link_class_;
+  std::unordered_map<std::uint64_t, double> meet_;
   FoldedWorld world_;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim/fold.hpp: a world of plans on a Fabric, folded to one member of each class of ranks that behave alike.
 //
-// An actor is one rank's plan of one copy. Copies carry equal parts of the buffer side by side, each with its own order
-// of ranks (a ring over other links, another rail); label r of a copy is run by rank place[r].
+// An actor is one rank's part in one copy of a plan, or in one component of it: lanes that never talk to the others
+// (the halves of a double tree) are actors of their own. Copies carry equal parts of the buffer side by side, each with
+// its own order of ranks (a ring over other links, another rail); label r of a copy is run by rank place[r].
 //
 // Folding is colour refinement: actors start with the colour of their plan's structure, links with that of their kind
 // and rate; then a link's colour takes in who sends over it, and an actor's the links it uses and whom it talks to,
@@ -10,6 +11,10 @@
 // weight of each class of transfers on it: equal actors do equal things at equal times, so the result is exact. Where
 // something breaks the symmetry (a slow link), classes of different distance from it are told apart up to `depth` hops;
 // actors beyond see their like as if it were as far away. Unfolded, every actor is its own class.
+//
+// Where that leaves too many classes (two trees over the same hosts have no symmetry in common), links are told apart
+// by what kinds of actors use them only, and what a class of links carries is averaged over them: right in the steady
+// state, near it in a pipeline's first tiles. A transfer is never faster than its own links.
 //
 // Memory: some 20 bytes for each end of a channel, and no plan but those kept. Source: Weisfeiler and Leman 1968;
 // Berkholz, Bonsma and Grohe, Tight lower and upper bounds for the complexity of canonical colour refinement, 2013.
@@ -64,7 +69,7 @@ struct End {
 struct Actor {
   Plan plan;
   int rank = 0;
-  int copy = 0;
+  int layer = 0;  ///< copy and component
   int label = 0;
   std::int64_t members = 1;
   std::uint32_t first_end = 0, end_count = 0;
@@ -90,7 +95,8 @@ struct FoldedWorld {
 
 struct FoldOptions {
   bool fold = true;
-  int depth = 0;  ///< 0: twice the logarithm of the ranks, and at least 40
+  int depth = 0;         ///< 0: twice the logarithm of the ranks, and at least 40
+  bool average = false;  ///< links are averaged, even if few classes do without
 };
 
 /// kUnsupported for worlds with more ends than memory is worth; kInternal if plans do not fit each other.

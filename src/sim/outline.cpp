@@ -126,4 +126,49 @@ Outline outline_of(const Plan& plan) {
   return Walk(plan).run();
 }
 
+std::vector<std::uint16_t> Components::channels_of(const Plan& plan, const LaneProgram& lane) const {
+  std::vector<std::uint16_t> channels;
+  for (std::uint32_t s = lane.first; s < lane.first + lane.count; ++s) {
+    const StepOp op = plan.steps[s].op;
+    if (op >= StepOp::kSignalData && op <= StepOp::kWaitCredit) channels.push_back(plan.steps[s].channel);
+  }
+  return channels;
+}
+
+int Components::find(int channel) const {
+  while (up_[static_cast<std::size_t>(channel)] != channel) channel = up_[static_cast<std::size_t>(channel)];
+  return channel;
+}
+
+void Components::add(const Plan& plan) {
+  for (const LaneProgram& lane : plan.lanes) {
+    int first = -1;
+    for (const std::uint16_t channel : channels_of(plan, lane)) {
+      while (up_.size() <= channel) up_.push_back(static_cast<int>(up_.size()));
+      if (first < 0) first = channel;
+      const int a = find(first), b = find(channel);
+      up_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+    }
+  }
+}
+
+int Components::count() const {
+  int roots = 0;
+  for (std::size_t c = 0; c < up_.size(); ++c) roots += up_[c] == static_cast<int>(c);
+  return std::max(1, roots);
+}
+
+int Components::number_of(const Plan& plan, const LaneProgram& lane) const {
+  const std::vector<std::uint16_t> channels = channels_of(plan, lane);
+  if (channels.empty()) return 0;
+  const int root = find(channels.front());
+  int number = 0;
+  for (int c = 0; c < root; ++c) number += up_[static_cast<std::size_t>(c)] == c;
+  return number;
+}
+
+void Components::keep(Plan& plan, int component) const {
+  std::erase_if(plan.lanes, [&](const LaneProgram& lane) { return number_of(plan, lane) != component; });
+}
+
 }  // namespace hocket::sim

@@ -44,6 +44,23 @@ struct Outline {
 
 Outline outline_of(const Plan& plan);
 
+/// Lanes that never talk to each other, in any rank's plan: a double tree's halves. Components are told by the channels
+/// that lanes use; a plan keeps the lanes of one.
+class Components {
+ public:
+  void add(const Plan& plan);
+  int count() const;
+  /// Lanes without channels belong to the first one.
+  void keep(Plan& plan, int component) const;
+
+ private:
+  std::vector<std::uint16_t> channels_of(const Plan& plan, const LaneProgram& lane) const;
+  int find(int channel) const;
+  int number_of(const Plan& plan, const LaneProgram& lane) const;
+
+  std::vector<int> up_;  // [channel]: union-find
+};
+
 /// Mixes `value` into a hash.
 constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   std::uint64_t x = hash * 0x9e3779b97f4a7c15 + value + 0x632be59bd9b4e019;

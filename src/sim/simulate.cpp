@@ -100,7 +100,7 @@ Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& place
     if (static_cast<std::uint64_t>(pieces) * kUnit > setup.slot_bytes)
       return error(Code::kUnsupported, "a slot of {} bytes does not hold the {} tiles of {}", setup.slot_bytes, pieces,
                    algorithm);
-    HOCKET_ASSIGN(FoldedWorld world, fold(fabric, family, placement, {!setup.full, setup.depth}));
+    HOCKET_ASSIGN(FoldedWorld world, fold(fabric, family, placement, {!setup.full, setup.depth, setup.average}));
     bool slots = false;
     for (const Actor& actor : world.actors) slots |= actor.plan.header.uses_slots != 0;
     simulation.stages_.push_back({std::move(world), of, static_cast<std::uint64_t>(pieces), slots});

@@ -26,7 +26,8 @@ struct Setup {
   std::uint64_t tile_bytes = 0;  ///< 0: an eighth of a chunk, 8 KiB at least, a slot's piece at most
   Rank root = 0;
   bool full = false;
-  int depth = 0;  ///< FoldOptions::depth
+  int depth = 0;         ///< of FoldOptions
+  bool average = false;  ///< likewise
 };
 
 struct Price {

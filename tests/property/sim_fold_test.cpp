@@ -58,13 +58,13 @@ Result<Fabric> fabric_of(const topo::Graph& graph, int hosts, Trouble trouble) {
 }
 
 void compare(const Machine& machine, int hosts, Trouble trouble, std::string_view algorithm, bool copies,
-             std::initializer_list<std::uint64_t> sizes) {
+             std::initializer_list<std::uint64_t> sizes, const Setup& setup = {}, double within = 0.01) {
   auto fabric = fabric_of(machine.graph, hosts, trouble);
   if (!fabric.ok()) return;  // islands that no known link joins; topo says so
   const topo::Paths paths(machine.graph);
   const Placement placement = copies ? best_placement(*fabric, paths, search(paths), 8) : plain_placement(*fabric);
   auto full = Simulation::make(*fabric, placement, Collective::kAllReduce, algorithm, {.full = true});
-  auto folded = Simulation::make(*fabric, placement, Collective::kAllReduce, algorithm, {});
+  auto folded = Simulation::make(*fabric, placement, Collective::kAllReduce, algorithm, setup);
   ASSERT_TRUE(full.ok()) << full.status().text();
   ASSERT_TRUE(folded.ok()) << folded.status().text();
   for (const std::uint64_t bytes : sizes) {
@@ -72,7 +72,7 @@ void compare(const Machine& machine, int hosts, Trouble trouble, std::string_vie
     auto reduced = folded->price(bytes, gpu_costs(false));
     ASSERT_TRUE(exact.ok()) << exact.status().text();
     ASSERT_TRUE(reduced.ok()) << reduced.status().text();
-    EXPECT_NEAR(reduced->seconds, exact->seconds, 0.01 * exact->seconds)
+    EXPECT_NEAR(reduced->seconds, exact->seconds, within * exact->seconds)
         << machine.name << ", " << hosts << " hosts, " << algorithm << ", " << bytes << " bytes, trouble "
         << static_cast<int>(trouble) << ", " << folded->classes() << " classes of " << full->classes();
     EXPECT_NEAR(reduced->spent.total(), reduced->seconds, 0.02 * reduced->seconds);
@@ -102,11 +102,20 @@ TEST(FoldedSimulation, EqualsTheFullOneOnSeveralHosts) {
 TEST(FoldedSimulation, EqualsTheFullOneWith256Ranks) {
   const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
   for (const Trouble trouble : kTroubles) {
-    compare(machine, 32, trouble, "ring", false, {65536, 64 << 20});
+    compare(machine, 32, trouble, "ring", false, {65536, 32 << 20});
     for (const std::string_view algorithm : {"tree", "halving_doubling", "log_step", "hierarchical"})
-      compare(machine, 32, trouble, algorithm, false, {1024, 16 << 20});
+      compare(machine, 32, trouble, algorithm, false, {1024, 4 << 20});
   }
-  compare(machine, 32, Trouble::kNone, "tree", true, {16 << 20});
+  compare(machine, 16, Trouble::kNone, "tree", true, {4 << 20});
+}
+
+// What worlds of thousands of ranks get, where no symmetry is left: coarser, and more so around a trouble.
+TEST(FoldedSimulation, IsNearTheFullOneWithAveragedLinks) {
+  const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
+  for (const Trouble trouble : kTroubles)
+    for (const std::string_view algorithm : {"tree", "hierarchical"})
+      compare(machine, 32, trouble, algorithm, false, {1024, 1 << 20, 16 << 20}, {.average = true},
+              trouble == Trouble::kNone ? 0.02 : 0.1);
 }
 
 TEST(FoldedSimulation, FewActorsStandForMany) {
@@ -115,7 +124,7 @@ TEST(FoldedSimulation, FewActorsStandForMany) {
   for (const std::string_view algorithm : {"ring", "halving_doubling", "log_step", "hierarchical", "tree"}) {
     auto folded = Simulation::make(*fabric, plain_placement(*fabric), Collective::kAllReduce, algorithm, {});
     ASSERT_TRUE(folded.ok()) << folded.status().text();
-    EXPECT_LE(folded->classes(), 400u) << algorithm;
+    EXPECT_LE(folded->classes(), 1400u) << algorithm;
   }
 }
 
