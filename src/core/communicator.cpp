@@ -358,8 +358,7 @@ CommunicatorState::~CommunicatorState() {
   }
   executor.reset();
   channels.reset();
-  engine->graveyard().bury(std::move(grave));
-  engine->graveyard().sweep(arena);
+  engine->bury(std::move(grave));
 }
 
 // What users read.

@@ -167,8 +167,8 @@ std::string abstract_socket_of(const ProcessAddress& address) {
 // ---- Life ----
 
 Result<std::unique_ptr<ControlThread>> ControlThread::create(ProcessAddress& address, Arena& arena, bool refuse_shm,
-                                                             std::function<void(const ProcessToken&)> on_ended) {
-  std::unique_ptr<ControlThread> control(new ControlThread(address, arena, refuse_shm, std::move(on_ended)));
+                                                             Hooks hooks) {
+  std::unique_ptr<ControlThread> control(new ControlThread(address, arena, refuse_shm, std::move(hooks)));
   HOCKET_TRY(control->listen(address));
   HOCKET_ASSIGN(control->thread_, os::Thread::start("hocket control", [c = control.get()] { c->run(); }));
   return control;
@@ -192,6 +192,12 @@ Status ControlThread::listen(ProcessAddress& address) {
   return watch(abstract_->fd(), EPOLLIN, Kind::kAbstract, 0);
 }
 
+void ControlThread::wake() {
+  if (fork_mark_.forked()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);
+}
+
 ControlThread::~ControlThread() {
   // In a child the descriptors are still the parent's: nothing may be written to them.
   if (!fork_mark_.forked() && thread_.running()) {
@@ -199,8 +205,7 @@ ControlThread::~ControlThread() {
       const std::scoped_lock lock(mutex_);
       stop_ = true;
     }
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);
+    wake();
   }
   thread_.join();
   if (fork_mark_.forked()) return;
@@ -421,7 +426,7 @@ void ControlThread::report_loss(const ProcessToken& peer, const Status& why) {
 void ControlThread::announce(const std::optional<Loss>& loss) {
   if (!loss) return;
   HOCKET_LOG(LogLevel::kInfo, "{}", loss->lost.why.text());
-  if (loss->lost.ended) on_ended_(loss->peer);
+  if (loss->lost.ended) hooks_.ended(loss->peer);
   const std::scoped_lock lock(listeners_mutex_);
   lost_.insert_or_assign(loss->peer, loss->lost);
   std::vector<std::uint64_t> ids;
@@ -477,7 +482,7 @@ void ControlThread::run() {
 }
 
 os::Deadline ControlThread::handle_due() {
-  os::Deadline next = os::Deadline::never();
+  os::Deadline next = hooks_.tidy();
   std::vector<std::uint64_t> late;
   for (const auto& [id, conversation] : conversations_) {
     if (conversation.deadline.passed()) {
@@ -518,7 +523,11 @@ os::Deadline ControlThread::handle_due() {
 
 void ControlThread::handle(Kind kind, std::uint64_t id) {
   switch (kind) {
-    case Kind::kWake: break;  // only to look at stop_, once
+    case Kind::kWake: {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count);
+      break;
+    }
     case Kind::kAbstract:
     case Kind::kPath: accept_all(kind); break;
     case Kind::kConversation: converse(id); break;
@@ -690,7 +699,7 @@ void ControlThread::process_event(std::uint64_t id) {
   if (loss) {
     announce(loss);
   } else {
-    on_ended_(peer);
+    hooks_.ended(peer);
   }
 }
 

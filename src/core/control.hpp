@@ -34,11 +34,16 @@ class ControlThread {
  public:
   using LossListener = std::function<void(const ProcessToken&, const Status&)>;
 
-  /// Listens and writes into `address` where. Both are borrowed and outlive it. `on_ended` is called from the control
-  /// thread when a peer process has ended as a whole, so that nothing can come from it any more. Errors: kOutOfMemory,
-  /// kSystem.
+  /// Called from the control thread.
+  struct Hooks {
+    /// A peer process has ended as a whole: nothing can come from it any more.
+    std::function<void(const ProcessToken&)> ended;
+    /// Before each sleep; returns when it wants to be called again.
+    std::function<os::Deadline()> tidy;
+  };
+  /// Listens and writes into `address` where. Both are borrowed and outlive it. Errors: kOutOfMemory, kSystem.
   static Result<std::unique_ptr<ControlThread>> create(ProcessAddress& address, Arena& arena, bool refuse_shm,
-                                                       std::function<void(const ProcessToken&)> on_ended);
+                                                       Hooks hooks);
   ~ControlThread();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
@@ -59,6 +64,8 @@ class ControlThread {
   std::uint64_t subscribe(LossListener listener);
   void unsubscribe(std::uint64_t id);
   Status fence(const ProcessToken& peer, const os::WaitLimits& limits);
+  /// The thread looks at everything once more.
+  void wake();
 
  private:
   // An accepted socket whose handshake is under way. Only the control thread touches these.
@@ -91,9 +98,8 @@ class ControlThread {
   };
   enum class Kind : std::uint64_t { kWake, kAbstract, kPath, kConversation, kSocket, kProcess };
 
-  ControlThread(ProcessAddress& address, Arena& arena, bool refuse_shm,
-                std::function<void(const ProcessToken&)> on_ended)
-      : proofs_(arena.header()), self_{address, arena, proofs_, refuse_shm}, on_ended_(std::move(on_ended)) {}
+  ControlThread(ProcessAddress& address, Arena& arena, bool refuse_shm, Hooks hooks)
+      : proofs_(arena.header()), self_{address, arena, proofs_, refuse_shm}, hooks_(std::move(hooks)) {}
   Status listen(ProcessAddress& address);
   Result<std::shared_ptr<ShmEndpoint>> connect_first(const ProcessAddress& peer, const os::WaitLimits& limits,
                                                      bool alone);
@@ -120,7 +126,7 @@ class ControlThread {
 
   ProofWords proofs_;
   const ShmSelf self_;
-  const std::function<void(const ProcessToken&)> on_ended_;
+  const Hooks hooks_;
   os::ForkMark fork_mark_;
   os::UniqueFd epoll_;
   os::UniqueFd wake_;

@@ -108,7 +108,8 @@ Result<std::shared_ptr<EngineCore>> EngineCore::create(EngineOptions options) {
   set_text(address.host_name, host_name);
   HOCKET_ASSIGN(engine->control_,
                 ControlThread::create(address, *engine->arena_, engine->options_.refuse_shm,
-                                      [e = engine.get()](const ProcessToken& ended) { e->graveyard_.on_loss(ended); }));
+                                      {.ended = [e = engine.get()](const ProcessToken& t) { e->graveyard_.on_loss(t); },
+                                       .tidy = [e = engine.get()] { return e->graveyard_.sweep(*e->arena_); }}));
   engine->control_->subscribe([e = engine.get()](const ProcessToken& lost, const Status&) { e->forget(lost); });
   engine->observation_ = std::make_unique<Observation>(process_name(address.pid, text_of(address.host_name)),
                                                        std::string(text_of(address.host_name)), address.pid);
@@ -136,6 +137,12 @@ Status EngineCore::listen() {
     return error(made.status().code(), "{} (HOCKET_TRANSPORT=^tcp goes without a network)", made.status().text());
   tcp_ = std::move(made).value();
   return {};
+}
+
+void EngineCore::bury(Graveyard::Grave grave) {
+  graveyard_.bury(std::move(grave));
+  graveyard_.sweep(*arena_);
+  if (graveyard_.size() > 0) control_->wake();
 }
 
 EngineCore::~EngineCore() {

@@ -60,6 +60,8 @@ class EngineCore final : public Engine {
   Arena& arena() const noexcept { return *arena_; }
   const ProcessAddress& address() const noexcept { return address_; }
   Graveyard& graveyard() noexcept { return graveyard_; }
+  /// Gives the memory of a communicator that ended back as soon as its peers are done with it.
+  void bury(Graveyard::Grave grave);
   ProgressThread& progress() const noexcept { return *progress_; }
   Observation& observation() const noexcept { return *observation_; }
   bool forked() const noexcept { return fork_mark_.forked(); }

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/graveyard.hpp"
 
+#include <algorithm>
+
 namespace hocket {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::chrono::milliseconds kFirstPause = 20ms, kLongestPause = 2s;
+
+}  // namespace
 
 void Graveyard::bury(Grave grave) {
   const std::lock_guard lock(mutex_);
   for (std::size_t r = 0; r < grave.tokens.size(); ++r)
     if (ended_.contains(grave.tokens[r])) grave.gone[r] = true;
   graves_.push_back(std::move(grave));
+  pause_ = kFirstPause;
 }
 
 void Graveyard::on_loss(const ProcessToken& token) {
@@ -18,9 +27,9 @@ void Graveyard::on_loss(const ProcessToken& token) {
       if (grave.tokens[r] == token) grave.gone[r] = true;
 }
 
-void Graveyard::sweep(Arena& arena) {
+os::Deadline Graveyard::sweep(Arena& arena) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(graves_, [&](const Grave& grave) {
+  const std::size_t released = std::erase_if(graves_, [&](const Grave& grave) {
     const std::byte* block = arena.base() + grave.block_offset;
     for (std::size_t r = 0; r < grave.gone.size(); ++r) {
       if (grave.gone[r]) continue;
@@ -32,6 +41,9 @@ void Graveyard::sweep(Arena& arena) {
     grave.abandon ? arena.abandon(grave.block_offset) : arena.release(grave.block_offset);
     return true;
   });
+  if (graves_.empty()) return os::Deadline::never();
+  pause_ = released > 0 ? kFirstPause : std::min(2 * pause_, kLongestPause);
+  return os::Deadline::after(pause_);
 }
 
 std::size_t Graveyard::size() const {

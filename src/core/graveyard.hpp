@@ -6,11 +6,13 @@
 // good.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <set>
 #include <vector>
 
+#include "base/os/clock.hpp"
 #include "exec/block.hpp"
 #include "transport/arena.hpp"
 
@@ -31,14 +33,16 @@ class Graveyard {
   void bury(Grave grave);
   /// A process is dead: it writes nowhere any more.
   void on_loss(const ProcessToken& token);
-  /// Release what can be released.
-  void sweep(Arena& arena);
+  /// Release what can be released. Returns when to look again: peers do not say when they are done, and one that keeps
+  /// its communicator may never be, so the looks get rarer.
+  os::Deadline sweep(Arena& arena);
   std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;
   std::vector<Grave> graves_;
-  std::set<ProcessToken> ended_;  ///< processes that have ended, also those that did so before a burial
+  std::chrono::milliseconds pause_{0};  ///< until the next look
+  std::set<ProcessToken> ended_;        ///< processes that have ended, also those that did so before a burial
 };
 
 }  // namespace hocket

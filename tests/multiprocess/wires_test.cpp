@@ -186,6 +186,30 @@ TEST_P(Wires, WhoLeavesAtOnceOwesNobodyAnything) {
   });
 }
 
+TEST_P(Wires, MemoryComesBackWhenAllHaveLeft) {
+  const auto& [kind, size] = GetParam();
+  if (kind.wrapper == Kind::kTwoSided) GTEST_SKIP() << "that network moves only while somebody waits in a call";
+  World world(kind, size);
+  world.run([&](Communicator& comm, Rank rank) {
+    Arena& arena = world.engines[static_cast<std::size_t>(rank)]->arena();
+    std::uint64_t wrong = 0;
+    EXPECT_OK(test::mixed_call(comm, 0, &wrong, 5003));
+    {
+      auto copy = comm.duplicate();
+      ASSERT_TRUE(copy.ok()) << copy.status().to_string();
+      for (std::uint64_t k = 0; k < 8; ++k) EXPECT_OK(test::mixed_call(*copy, k, &wrong, 100000));
+    }
+    EXPECT_EQ(wrong, 0u);
+    // Nobody makes or ends another one that would notice: the engines do, also for those who were first to leave.
+    const os::Deadline deadline = os::Deadline::after(std::chrono::seconds(20));
+    while (world.engines[static_cast<std::size_t>(rank)]->graveyard().size() > 0 && !deadline.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(world.engines[static_cast<std::size_t>(rank)]->graveyard().size(), 0u)
+        << arena.usage().committed << " bytes";
+    EXPECT_OK(comm.barrier());
+  });
+}
+
 TEST(TwoSided, MostBytesLandByReceivesThatWereExpected) {
   const Kind kind{"two_sided", "local,shm", Kind::kTwoSided};
   Settings settings;
