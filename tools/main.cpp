@@ -18,6 +18,7 @@ int topo_main(int argc, char** argv);
 int plan_main(int argc, char** argv);
 int ps_main(int argc, char** argv);
 int tune_main(int argc, char** argv);
+int doctor_main(int argc, char** argv);
 
 namespace {
 
@@ -55,6 +56,7 @@ constexpr Command kCommands[] = {
 #ifdef HOCKET_HAS_TUNE
     {"tune", tune_main, "measure which algorithms are fastest here, for HOCKET_TUNING: hocket tune -o FILE"},
 #endif
+    {"doctor", doctor_main, "look for what makes jobs slow, risky or impossible on this machine"},
     {"version", version_command, "print the version"},
     {"help", help_command, "print this; flags of a command: hocket help COMMAND"},
 };

@@ -805,19 +805,31 @@ Result<std::vector<Host>> parse_hosts(std::string_view text) {
   return hosts;
 }
 
+std::string this_program() {
+  char path[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  return n <= 0 || n == sizeof path ? std::string("hocket") : std::string(path, static_cast<std::size_t>(n));
+}
+
+std::vector<std::string> launcher_words(std::string_view launcher, const std::string& host) {
+  std::vector<std::string> result;
+  while (!launcher.empty()) {
+    std::string word(launcher.substr(0, launcher.find(' ')));
+    launcher.remove_prefix(std::min(launcher.size(), word.size() + 1));
+    for (std::size_t at = word.find("{host}"); at != std::string::npos; at = word.find("{host}", at + host.size()))
+      word.replace(at, 6, host);
+    if (!word.empty()) result.push_back(std::move(word));
+  }
+  return result;
+}
+
 Result<int> run_hosts(const Options& options, const HostOptions& hosts) {
   if (options.arguments.empty()) return error(Code::kInvalidArgument, "no program to run");
   // Before the id, whose thread must not take them.
   HOCKET_ASSIGN(const std::unique_ptr<Signals> signals, Signals::block());
   HOCKET_ASSIGN(const Settings settings, Settings::from_environment());
   HOCKET_ASSIGN(const UniqueId id, UniqueId::create(settings));
-  std::string hocket = hosts.hocket;
-  if (hocket.empty()) {
-    char path[4096];
-    const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
-    if (n <= 0 || n == sizeof path) return system_error(Code::kSystem, errno, "readlink /proc/self/exe");
-    hocket.assign(path, static_cast<std::size_t>(n));
-  }
+  const std::string hocket = hosts.hocket.empty() ? this_program() : hosts.hocket;
   std::vector<Spec> specs;
   int first = 0, world = 0;
   for (const Host& host : hosts.hosts) world += host.ranks;
@@ -830,15 +842,7 @@ Result<int> run_hosts(const Options& options, const HostOptions& hosts) {
     Spec spec;
     spec.rank = -1;
     spec.name = "host " + host.name;
-    std::string_view words = hosts.launcher;
-    while (!words.empty()) {
-      std::string word(words.substr(0, words.find(' ')));
-      words.remove_prefix(std::min(words.size(), word.size() + 1));
-      for (std::size_t at = word.find("{host}"); at != std::string::npos;
-           at = word.find("{host}", at + host.name.size()))
-        word.replace(at, 6, host.name);
-      if (!word.empty()) spec.arguments.push_back(std::move(word));
-    }
+    spec.arguments = launcher_words(hosts.launcher, host.name);
     spec.arguments.insert(spec.arguments.end(), {hocket, "run", "--agent"});
     spec.environment = [](int) {
       std::vector<std::string> all;

@@ -49,6 +49,11 @@ struct Host {
 /// "a:4,b:4"; a host without a number runs one rank. Errors: kInvalidArgument.
 Result<std::vector<Host>> parse_hosts(std::string_view text);
 
+/// The path of this program; "hocket" if it can't be found out.
+std::string this_program();
+/// A launcher's words for a host: {host} in `launcher` is its name.
+std::vector<std::string> launcher_words(std::string_view launcher, const std::string& host);
+
 struct HostOptions {
   std::vector<Host> hosts;
   /// How a command gets to a host: words, of which {host} is the host's name. The command is added at the end.

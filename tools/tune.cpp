@@ -433,12 +433,6 @@ Status run_as_rank(const Options& options, const LaunchedRank& me) {
 
 // ---- The command ----
 
-std::string this_program() {
-  char self[4096];
-  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
-  return n < 0 ? std::string("hocket") : std::string(self, static_cast<std::size_t>(n));
-}
-
 Result<Tuning> run_all(const Options& options, int argc, char** argv) {
   Tuning measured;
   for (const int ranks : options.ranks) {
@@ -449,7 +443,7 @@ Result<Tuning> run_all(const Options& options, int argc, char** argv) {
     run::Options start;
     start.ranks = ranks;
     start.name = "hocket tune";
-    start.executable = this_program();
+    start.executable = run::this_program();
     start.arguments = {"hocket", "tune"};
     start.arguments.insert(start.arguments.end(), argv + 1, argv + argc);
     start.arguments.insert(start.arguments.end(), {"--rows", rows});
