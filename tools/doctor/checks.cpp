@@ -285,8 +285,8 @@ Findings interfaces(const Facts& facts) {
           format("bridge {} has an address, and {}", name,
                  one->ports == 0 ? "no port" : format("{} ports of which none has carrier", one->ports)),
           one->carrier
-              ? "no host is behind it: hocket tries it late and in vain; libraries that take the first address "
-                "they find hang on it"
+              ? "no host is behind it: ranks elsewhere try it beside the right one; libraries that take the first "
+                "address they find hang on it"
               : "nothing to hocket, which leaves it out; libraries that take the first address they find hang "
                 "on it",
           format("ip link delete {}, or HOCKET_INTERFACE=^={} (NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME for others)",
