@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -120,6 +121,45 @@ TEST(Perf, ARootThatIsNoRankIsAnErrorOfAllRanks) {
   const Outcome outcome = shell(tool() + " perf reduce --ranks 2 -r 2" + kQuick);
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_NE(outcome.text.find("-r 2: there are only ranks 0 to 1"), std::string::npos) << outcome.text;
+}
+
+TEST(Perf, OneRankAloneIsToldHowToGetMore) {
+  const Outcome outcome = shell(tool() + " perf all_reduce -b 8 -e 8 -n 1 -w 1 -m 1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("--ranks N"), std::string::npos) << outcome.text;
+  EXPECT_EQ(shell(tool() + " perf all_reduce --ranks 1 -b 8 -e 8 -n 1 -w 1 -m 1").text.find("--ranks N"),
+            std::string::npos);
+}
+
+TEST(Tool, AnUnknownVariableIsWarnedAboutOnceByAllRanks) {
+  const Outcome outcome = shell("HOCKET_ALGOS=ring " + tool() + " perf barrier --ranks 3 -n 1 -w 1 -m 1");
+  const std::string warning = "unknown variable HOCKET_ALGOS is ignored, the nearest known one is HOCKET_ALGO";
+  const std::size_t first = outcome.text.find(warning);
+  EXPECT_NE(first, std::string::npos) << outcome.text;
+  EXPECT_EQ(outcome.text.find(warning, first + 1), std::string::npos) << outcome.text;
+}
+
+TEST(Tool, WrongUsageIsOneLineThatSaysWhereHelpIs) {
+  for (const char* command : {"perf", "perf all_reduce --foo", "run", "run --ranks x y", "plan nope", "plan --ranks x",
+                              "topo --foo", "tune --foo", "ps", "ps 0", "doctor --foo", "doctor --root /nonexistent"}) {
+    const Outcome outcome = shell(tool() + " " + command);
+    const std::string_view words = command;
+    const std::string name = "hocket " + std::string(words.substr(0, words.find(' ')));
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    EXPECT_TRUE(outcome.text.starts_with(name + ": ")) << outcome.text;
+    EXPECT_TRUE(outcome.text.ends_with("; see " + name + " --help\n")) << outcome.text;
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
+  }
+}
+
+TEST(Tool, HelpOfACommandIsThatOfItsFlag) {
+  for (const char* command : {"perf", "run", "plan", "topo", "tune", "ps", "doctor"}) {
+    const Outcome outcome = shell(tool() + " help " + command);
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_EQ(outcome.text, shell(tool() + " " + command + " --help").text);
+    EXPECT_NE(outcome.text.find("--help"), std::string::npos) << outcome.text;
+  }
+  EXPECT_EQ(shell(tool() + " help nope").exit_code, 2);
 }
 
 TEST(Tool, AnUnknownCommandIsAnsweredWithTheNearest) {

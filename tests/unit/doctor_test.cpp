@@ -302,6 +302,19 @@ TEST(DoctorFacts, AcsIsFoundInTheListOfCapabilities) {
   EXPECT_FALSE(parse_acs(bytes.substr(0, 64)).ok()) << "who is not root sees 64 bytes";
 }
 
+TEST(DoctorFacts, PeerAccessIsAskedOfTheDriver) {
+  const auto found = read_peer_access(HOCKET_FAKE_NVML);
+  ASSERT_TRUE(found.ok()) << found.status().text();
+  ASSERT_EQ(found->size(), 6u);
+  for (const PeerAccess& one : *found) EXPECT_EQ(one.problem.empty(), one.from != 2 && one.to != 2);
+  Facts facts = healthy();
+  facts.peer_access = *found;
+  const std::string text = all_of(run_checks(facts));
+  EXPECT_NE(text.find("GPUs 0-2, 1-2, 2-0, 2-1 do not reach"), std::string::npos) << text;
+  EXPECT_NE(text.find("driver setting"), std::string::npos) << text;
+  EXPECT_FALSE(read_peer_access("/nonexistent.so").ok());
+}
+
 // A tree as /proc and /sys have it.
 class Tree {
  public:

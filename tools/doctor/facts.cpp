@@ -423,51 +423,6 @@ Result<std::string> read_nvidia_driver(const std::string& root) {
   return trimmed(text);
 }
 
-// By the driver's management library, which is looked for only where an NVIDIA driver runs.
-Result<std::vector<PeerAccess>> read_peer_access() {
-  using Device = struct NvmlDeviceOpaque*;
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*device)(unsigned, Device*) = nullptr;
-  int (*peer)(Device, Device, int, int*) = nullptr;
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return error(Code::kUnsupported, "{}", ::dlerror());
-  const auto find = [library](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    return function != nullptr;
-  };
-  if (!find("nvmlInit_v2", init) || !find("nvmlShutdown", shutdown) || !find("nvmlDeviceGetCount_v2", count) ||
-      !find("nvmlDeviceGetHandleByIndex_v2", device) || !find("nvmlDeviceGetP2PStatus", peer))
-    return error(Code::kUnsupported, "libnvidia-ml.so.1 lacks a function: the driver is too old");
-  if (const int failed = init(); failed != 0)
-    return error(Code::kUnsupported, "nvmlInit failed with {}: see nvidia-smi", failed);
-  std::vector<PeerAccess> found;
-  unsigned devices = 0;
-  if (count(&devices) != 0) devices = 0;
-  constexpr unsigned kMostDevices = 64;
-  devices = std::min(devices, kMostDevices);
-  constexpr int kRead = 0;
-  constexpr std::string_view kProblems[] = {"",
-                                            "the chipset does not support it",
-                                            "the GPUs do not support it",
-                                            "they are below different I/O hubs",
-                                            "it is disabled by a driver setting",
-                                            "it is not supported"};
-  for (unsigned a = 0; a < devices; ++a) {
-    for (unsigned b = 0; b < devices; ++b) {
-      Device from = nullptr, to = nullptr;
-      int state = 0;
-      if (a == b || device(a, &from) != 0 || device(b, &to) != 0 || peer(from, to, kRead, &state) != 0) continue;
-      const bool known = state >= 0 && state < 6;
-      found.push_back({static_cast<int>(a), static_cast<int>(b),
-                       known ? std::string(kProblems[state]) : "the driver does not tell why"});
-    }
-  }
-  shutdown();
-  return found;
-}
-
 // NVLinks and PCIe links that are fewer or slower than their like's.
 void read_topology(const std::string& root, Facts* facts) {
   topo::Graph graph;
@@ -536,6 +491,50 @@ Result<bool> parse_acs(const std::string& bytes) {
   return false;
 }
 
+Result<std::vector<PeerAccess>> read_peer_access(const std::string& name) {
+  using Device = struct NvmlDeviceOpaque*;
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*count)(unsigned*) = nullptr;
+  int (*device)(unsigned, Device*) = nullptr;
+  int (*peer)(Device, Device, int, int*) = nullptr;
+  void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return error(Code::kUnsupported, "{}", ::dlerror());
+  const auto find = [library](const char* symbol, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, symbol));
+    return function != nullptr;
+  };
+  if (!find("nvmlInit_v2", init) || !find("nvmlShutdown", shutdown) || !find("nvmlDeviceGetCount_v2", count) ||
+      !find("nvmlDeviceGetHandleByIndex_v2", device) || !find("nvmlDeviceGetP2PStatus", peer))
+    return error(Code::kUnsupported, "{} lacks a function: the driver is too old", name);
+  if (const int failed = init(); failed != 0)
+    return error(Code::kUnsupported, "nvmlInit failed with {}: see nvidia-smi", failed);
+  std::vector<PeerAccess> found;
+  unsigned devices = 0;
+  if (count(&devices) != 0) devices = 0;
+  constexpr unsigned kMostDevices = 64;
+  devices = std::min(devices, kMostDevices);
+  constexpr int kRead = 0;
+  constexpr std::string_view kProblems[] = {"",
+                                            "the chipset does not support it",
+                                            "the GPUs do not support it",
+                                            "they are below different I/O hubs",
+                                            "it is disabled by a driver setting",
+                                            "it is not supported"};
+  for (unsigned a = 0; a < devices; ++a) {
+    for (unsigned b = 0; b < devices; ++b) {
+      Device from = nullptr, to = nullptr;
+      int state = 0;
+      if (a == b || device(a, &from) != 0 || device(b, &to) != 0 || peer(from, to, kRead, &state) != 0) continue;
+      const bool known = state >= 0 && state < 6;
+      found.push_back({static_cast<int>(a), static_cast<int>(b),
+                       known ? std::string(kProblems[state]) : "the driver does not tell why"});
+    }
+  }
+  shutdown();
+  return found;
+}
+
 Facts read_facts(const std::string& root) {
   Facts facts;
   facts.root = root;
@@ -585,7 +584,7 @@ Facts read_facts(const std::string& root) {
   facts.bridges = read_bridges(root, *facts.devices);
   facts.nvidia_driver = read_nvidia_driver(root);
   facts.gpu_direct = exists(root + "/sys/module/nvidia_peermem") || exists(root + "/sys/module/nv_peer_mem");
-  facts.peer_access = root.empty() ? Fact<std::vector<PeerAccess>>(read_peer_access())
+  facts.peer_access = root.empty() ? Fact<std::vector<PeerAccess>>(read_peer_access("libnvidia-ml.so.1"))
                                    : Fact<std::vector<PeerAccess>>(only_live("that"));
   read_topology(root, &facts);
   return facts;

@@ -141,7 +141,10 @@ struct Facts {
 /// this machine's kernel, and what only that could tell is not readable. Never fails. One thread.
 Facts read_facts(const std::string& root);
 
-// ---- Texts of /proc and /sys, for tests as well ----
+// ---- Parts of it, for tests as well ----
+
+/// How the GPUs of an NVIDIA driver reach each other, by its management library. kUnsupported with the reason.
+Result<std::vector<PeerAccess>> read_peer_access(const std::string& library);
 
 /// /proc/self/limits.
 Result<Limits> parse_limits(const std::string& text);
