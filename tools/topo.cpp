@@ -14,6 +14,7 @@
 #include "tools/topo_corpus.hpp"
 #include "tools/topo_explain.hpp"
 #include "tools/topo_json.hpp"
+#include "tools/topo_page.hpp"
 #include "tools/topo_picture.hpp"
 #include "tools/usage.hpp"
 #include "topo/cost.hpp"
@@ -193,7 +194,11 @@ int topo_main(int argc, char** argv) {
   bool path_types = false;
   std::string explained;
   std::uint64_t bytes = 1 << 20;
-  app.add_option("--explain", explained, "print which algorithms a collective would use here, the first choice first");
+  int hosts = 1;
+  app.add_option(
+      "--explain", explained,
+      "print what a collective would use here, what else it could with predicted times, and what not and why");
+  app.add_option("--hosts", hosts, "with --explain: so many hosts like this one")->check(CLI::Range(1, 1 << 20));
   app.add_option("--bytes", bytes,
                  "with --explain: of the buffer, or of one rank's chunk; 64M and the like are understood")
       ->transform(CLI::AsSizeValue(false));
@@ -204,7 +209,7 @@ int topo_main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return hocket::usage_answer(app, e);
   }
-  if (!corpus.empty() && !page.empty()) return topo_corpus_page(corpus, page);
+  if (!corpus.empty() && !page.empty()) return topo_page(corpus, page);
   if (!corpus.empty()) return topo_corpus(corpus, answers);
 
   Graph graph;
@@ -228,7 +233,7 @@ int topo_main(int argc, char** argv) {
   if (!svg.empty()) return save_text(svg_of(graph, from.empty() ? "this machine" : from), svg);
   if (!explained.empty()) {
     const hocket::topo::Paths paths(graph);
-    const hocket::Result<std::string> text = topo_explain(paths, search(paths), explained, bytes);
+    const hocket::Result<std::string> text = topo_explain(paths, explained, bytes, hosts);
     hocket::print(text.ok() ? stdout : stderr, "{}{}",
                   text.ok() ? "" : "hocket topo: ", text.ok() ? *text : std::string(text.status().text()) + "\n");
     return text.ok() ? 0 : 1;

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "tools/topo_picture.hpp"
 #include "topo/cpu_budget.hpp"
 #include "topo/machine_file.hpp"
 #include "topo/nccl_graph.hpp"
@@ -47,6 +46,7 @@ struct Row {
   std::string structure;
   std::string rings = "-";
   std::string total = "-";
+  std::string trees = "-";
   std::string nccl = "-";
   std::string near = "-";
   double milliseconds = 0;
@@ -209,6 +209,10 @@ void fill_machine(const fs::path& folder, const fs::path& path, const Answer& an
   if (!result.machine.rings.empty())
     row->total =
         format("{:.4g}/{:.4g}", result.machine.bytes_per_second / 1e9, result.machine.bound_bytes_per_second / 1e9);
+  if (const topo::TreeSet& trees = result.trees; !trees.trees.empty())
+    row->trees = format("{}{} {:.4g}/{:.4g}", trees.trees.size(),
+                        trees.bound_trees > 0 ? format("/{}", trees.bound_trees) : std::string(),
+                        trees.bytes_per_second / 1e9, trees.bound_bytes_per_second / 1e9);
   for (const std::string& finding : result.findings) row->remarks.push_back(finding);
   if (plan.flat) row->remarks.push_back("no nearness known, NICs by number");
 
@@ -222,6 +226,9 @@ void fill_machine(const fs::path& folder, const fs::path& path, const Answer& an
     if (hocket::Status bad = check_rings(paths, paths.gpus(), result.machine); !bad.ok())
       row->wrong.emplace_back(bad.text());
   }
+  if (hocket::Status bad = check_trees(paths, paths.gpus(), result.trees); !bad.ok())
+    row->wrong.emplace_back(bad.text());
+  if (!result.machine.rings.empty() && result.trees.trees.empty()) row->wrong.push_back("rings, but no tree");
   const Result<Graph> saved = topo::graph_from_nccl_text(to_nccl_xml(*graph), "saved");
   if (!saved.ok()) row->wrong.push_back(format("what is saved does not read: {}", saved.status().text()));
   if (saved.ok() && graph->source.starts_with("nccl") && saved->digest() != graph->digest())
@@ -237,6 +244,7 @@ void fill_machine(const fs::path& folder, const fs::path& path, const Answer& an
   expect(row, answer, "aside", format("{}", aside));
   expect(row, answer, "class", class_of(*graph, result));
   expect(row, answer, "rings", rings_of(result, false));
+  expect(row, answer, "trees", format("{}", result.trees.trees.size()));
   expect(row, answer, "packages", format("{}", graph->count(NodeKind::kPackage)));
   expect(row, answer, "devices", format("{}", graph->count(NodeKind::kPciDevice)));
   expect(row, answer, "switches", format("{}", graph->count(NodeKind::kPciSwitch)));
@@ -327,11 +335,12 @@ void print_row(const Row& row) {
                         : row.checked      ? "right"
                                            : "unchecked";
   if (!row.remarks.empty()) verdict += " (" + hocket::join(row.remarks, "; ") + ")";
-  hocket::print(stdout, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.0f} | {} |\n", row.file, row.gpus, row.nics,
-                row.structure, row.rings, row.total, row.nccl, row.near, row.milliseconds, verdict);
+  hocket::print(stdout, "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0f} | {} |\n", row.file, row.gpus, row.nics,
+                row.structure, row.rings, row.total, row.trees, row.nccl, row.near, row.milliseconds, verdict);
 }
 
-// Every file below the folder, by name; none if it can't be read.
+}  // namespace
+
 std::vector<std::string> files_below(const std::string& folder) {
   std::error_code failed;
   std::vector<std::string> files;
@@ -345,40 +354,15 @@ std::vector<std::string> files_below(const std::string& folder) {
   return files;
 }
 
-}  // namespace
-
-int topo_corpus_page(const std::string& folder, const std::string& page) {
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Machines as hocket sees them</title>"
-      "<style>body{font-family:sans-serif;margin:2em} svg{max-width:100%;height:auto;border-top:1px solid #ccd}</style>"
-      "</head><body>\n<h1>Machines as hocket sees them</h1>\n<p>Made by hocket topo --corpus FOLDER --page FILE. Lines "
-      "are PCI links, coloured by the load that the rings put on them; arcs are rings over all GPUs, on NVLink where "
-      "it "
-      "joins the GPUs. Hold the pointer over a line for its figures.</p>\n";
-  int machines = 0;
-  for (const std::string& file : files_below(folder)) {
-    const Result<Graph> graph = topo::graph_from_file((fs::path(folder) / file).string());
-    if (!graph.ok() || graph->count(NodeKind::kGpu) == 0) continue;
-    const Paths paths(*graph);
-    html += topo_svg(paths, search(paths), plan_nics(paths), file);
-    ++machines;
-  }
-  std::ofstream out(page);
-  out << html << "</body></html>\n";
-  if (machines > 0 && out.flush()) return 0;
-  hocket::print(stderr, "hocket topo: {} can't be written\n", page);
-  return 1;
-}
-
 int topo_corpus(const std::string& folder, const std::string& answers_path) {
   const std::vector<std::string> files = files_below(folder);
   if (files.empty()) return 1;
   const std::map<std::string, Answer> answers =
       read_answers(answers_path.empty() ? (fs::path(folder) / "answers.txt").string() : answers_path);
-  hocket::print(
-      stdout,
-      "| file | GPUs | NICs-set aside | structure | rings/bound of each island | GB/s of all rings/bound | NCCL "
-      "| nearest NICs | ms | verdict |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  hocket::print(stdout,
+                "| file | GPUs | NICs-set aside | structure | rings/bound of each island | GB/s of all rings/bound | "
+                "trees/bound, GB/s/bound "
+                "| NCCL | nearest NICs | ms | verdict |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
   int right = 0;
   int wrong = 0;
   for (const std::string& file : files) {

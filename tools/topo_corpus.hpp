@@ -3,12 +3,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 /// Reads every file below `folder`, and says of each what was found and whether that is right: by its own proofs
-/// (rings, the matrix explained, saved and read back), by what NCCL chose (nccl-graph/NAME.graph.xml beside
+/// (rings, trees, the matrix explained, saved and read back), by what NCCL chose (nccl-graph/NAME.graph.xml beside
 /// nccl-xml/NAME.xml), and by `answers` (DIR/answers.txt if empty; none if that is not there). Returns 0 if no row is
 /// wrong, else 1.
 int topo_corpus(const std::string& folder, const std::string& answers);
 
-/// One page with a picture of every machine with GPUs below `folder`, for a browser. 0, or 1 with a line on stderr.
-int topo_corpus_page(const std::string& folder, const std::string& page);
+/// Every file below the folder, by name; none, with a line on stderr, if it can't be read.
+std::vector<std::string> files_below(const std::string& folder);

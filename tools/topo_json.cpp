@@ -34,6 +34,15 @@ std::string rings_json(const Graph& graph, const topo::RingSet& set) {
       set.bytes_per_second, set.bound_bytes_per_second, set.bound_rings, set.best);
 }
 
+std::string trees_json(const Graph& graph, const topo::TreeSet& set) {
+  const std::string trees = list(set.trees, [&graph](const topo::Tree& tree) {
+    return format("{{\"gpus\":{},\"parents\":{},\"bytes_per_second\":{}}}", gpus_json(graph, tree.gpus),
+                  list(tree.parent, [](int parent) { return format("{}", parent); }), tree.bytes_per_second);
+  });
+  return format("{{\"trees\":{},\"bytes_per_second\":{},\"bound_bytes_per_second\":{},\"bound_trees\":{},\"best\":{}}}",
+                trees, set.bytes_per_second, set.bound_bytes_per_second, set.bound_trees, set.best);
+}
+
 std::string_view kind_text(topo::IslandKind kind) {
   switch (kind) {
     case topo::IslandKind::kAlone: return "alone";
@@ -52,7 +61,8 @@ std::string devices_json(const topo::Paths& paths, const topo::SearchResult& res
     return format("{{\"kind\":\"{}\",\"gpus\":{},\"links\":{},\"direct\":{},\"rings\":{}}}", kind_text(island.kind),
                   gpus_json(graph, island.gpus), island.links, island.complete, rings_json(graph, island.rings));
   });
-  out += format(",\n\"rings\":{},\n\"nics\":", rings_json(graph, result.machine));
+  out += format(",\n\"rings\":{},\n\"trees\":{},\n\"nics\":", rings_json(graph, result.machine),
+                trees_json(graph, result.trees));
   out += list(nics.gpus, [&graph](const topo::NicOfGpu& of_gpu) {
     const std::string near = list(of_gpu.nearest, [&graph](int nic) { return json_string(nic_name(graph, nic)); });
     return format("{{\"gpu\":{},\"type\":\"{}\",\"nearest\":{},\"uses\":{},\"bytes_per_second\":{}}}",

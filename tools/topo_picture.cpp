@@ -26,6 +26,7 @@ constexpr double kGap = 10;
 constexpr double kLevel = 66;  // from one row to the next
 constexpr double kTop = 64;
 constexpr std::size_t kMostRings = 12;
+constexpr std::size_t kMostTrees = 4;  // as many as plans follow
 constexpr const char* kColours[] = {"#d1495b", "#2e86ab", "#3c9d5f", "#e09f3e", "#7b4ea3", "#1b998b",
                                     "#c2185b", "#5c7cfa", "#8d6e63", "#689f38", "#f4511e", "#455a64"};
 
@@ -75,6 +76,7 @@ class Picture {
     draw_pci();
     draw_islands();
     draw_rings();
+    draw_trees();
     draw_boxes();
     draw_words();
     return format(
@@ -257,7 +259,7 @@ class Picture {
   }
 
   void arc(std::string* out, int from, int to, double shift, const std::string& colour, double thick, double opacity,
-           const std::string& tip) {
+           const std::string& tip, const std::string& more = "") {
     const double row = leaf_y_ + kLeafHeight;
     const double x1 = boxes_[from].middle() + shift;
     const double x2 = boxes_[to].middle() + shift;
@@ -267,8 +269,8 @@ class Picture {
     bottom_ = std::max(bottom_, row + deep * 0.75 + 8);
     *out += format(
         "<path d=\"M {:.1f} {:.1f} C {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" "
-        "stroke-width=\"{:.1f}\" opacity=\"{:.2f}\"><title>{}</title></path>\n",
-        x1, row, x1, low, x2, low, x2, row, colour, thick, opacity, escaped(tip));
+        "stroke-width=\"{:.1f}\" opacity=\"{:.2f}\"{}><title>{}</title></path>\n",
+        x1, row, x1, low, x2, low, x2, row, colour, thick, opacity, more, escaped(tip));
   }
 
   // Equal rings once, with how many they are.
@@ -289,8 +291,39 @@ class Picture {
     return found;
   }
 
+  // Which trees are drawn: different ones, of many the first.
+  std::vector<topo::Tree> distinct_trees() const {
+    std::vector<topo::Tree> found;
+    for (const topo::Tree& tree : result_.trees.trees) {
+      const bool known = std::any_of(found.begin(), found.end(), [&tree](const topo::Tree& one) {
+        return one.gpus == tree.gpus && one.parent == tree.parent;
+      });
+      if (!known && found.size() < kMostTrees) found.push_back(tree);
+    }
+    return found;
+  }
+
+  // In a group of their own, so that a page can hide them; dashed, from the middle of each GPU but for a shift.
+  void draw_trees() {
+    const std::vector<topo::Tree> trees = distinct_trees();
+    front_ += "<g class=\"trees\">\n";
+    for (std::size_t t = 0; t < trees.size(); ++t) {
+      const topo::Tree& tree = trees[t];
+      const double shift = (static_cast<double>(t) - static_cast<double>(trees.size() - 1) / 2) * 5 + 2;
+      for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
+        if (tree.parent[i] < 0) continue;
+        const int above = tree.gpus[static_cast<std::size_t>(tree.parent[i])];
+        arc(&front_, above, tree.gpus[i], shift, kColours[t], 1.6, 0.9,
+            format("tree {}: {} above {}", t, topo::gpu_label(graph_, above), topo::gpu_label(graph_, tree.gpus[i])),
+            " stroke-dasharray=\"5 3\"");
+      }
+    }
+    front_ += "</g>\n";
+  }
+
   void draw_rings() {
     const auto rings = distinct_rings();
+    front_ += "<g class=\"rings\">\n";
     for (std::size_t r = 0; r < rings.size() && r < kMostRings; ++r) {
       const std::vector<int>& gpus = rings[r].first.gpus;
       const double shift =
@@ -301,6 +334,7 @@ class Picture {
                    topo::gpu_label(graph_, gpus[(i + 1) % gpus.size()])));
       }
     }
+    front_ += "</g>\n";
   }
 
   // ---- Boxes and words
@@ -354,7 +388,7 @@ class Picture {
   }
 
   void draw_words() {
-    text(&front_, kGap, 20, title_, "font-size=\"15\" font-weight=\"bold\"");
+    if (!title_.empty()) text(&front_, kGap, 20, title_, "font-size=\"15\" font-weight=\"bold\"");
     text(&front_, kGap, 36, structure_text(paths_, result_) + "; figures are GB/s each way that transfers get",
          "fill=\"#556\"");
     double y = bottom_ + 14;
@@ -375,6 +409,24 @@ class Picture {
       text(&front_, kGap, y,
            format("together {:.4g} GB/s, bound {:.4g} GB/s", result_.machine.bytes_per_second / 1e9,
                   result_.machine.bound_bytes_per_second / 1e9));
+      y += 14;
+    }
+    if (const topo::TreeSet& set = result_.trees; !set.trees.empty()) {
+      std::vector<std::string> roots;
+      int deepest = 0;
+      for (const topo::Tree& tree : distinct_trees()) {
+        const auto root =
+            static_cast<std::size_t>(std::find(tree.parent.begin(), tree.parent.end(), -1) - tree.parent.begin());
+        roots.push_back(topo::gpu_label(graph_, tree.gpus[root]));
+      }
+      for (const topo::Tree& tree : set.trees) deepest = std::max(deepest, depth_of(tree));
+      text(
+          &front_, kGap, y,
+          format(
+              "{} tree{} (dashed) of depth {}, roots {}{}: together {:.4g} GB/s up and down at once, bound {:.4g} GB/s",
+              set.trees.size(), set.trees.size() == 1 ? "" : "s", deepest, hocket::join(roots, ", "),
+              set.trees.size() > roots.size() ? " …" : "", set.bytes_per_second / 1e9,
+              set.bound_bytes_per_second / 1e9));
       y += 14;
     }
     for (const std::string& finding : result_.findings) {

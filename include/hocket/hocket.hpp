@@ -13,5 +13,6 @@
 #include "hocket/reduction.hpp"
 #include "hocket/settings.hpp"
 #include "hocket/status.hpp"
+#include "hocket/tuner.hpp"
 #include "hocket/types.hpp"
 #include "hocket/unique_id.hpp"

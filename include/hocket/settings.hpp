@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,8 @@
 #include "hocket/status.hpp"
 
 namespace [[gnu::visibility("default")]] hocket {
+
+struct Tuner;  // hocket/tuner.hpp
 
 /// The settings of one communicator.
 ///
@@ -92,6 +95,12 @@ struct Settings {
   /// virtual machines that hide them. Default: empty, what is found.
   std::string topo_file;
 
+  /// HOCKET_GPU: the GPU that this rank works for, by the driver's number ("3") or its PCI address ("0000:3b:00.0"), or
+  /// "local": the one whose number is the rank's place among the ranks of its host. Rings and trees then follow the
+  /// links of the GPUs, and traffic to other hosts the NICs near them. Where only some ranks of a host have one, or two
+  /// have the same, its ranks go in rank order. Default: empty, none.
+  std::string gpu;
+
   /// HOCKET_GRAPH_DUMP_FILE (or NCCL_GRAPH_DUMP_FILE), file: the rings and trees that suit the GPUs of a host are
   /// written here, in NCCL's XML, by one rank of it. Default: empty, nowhere.
   std::string graph_dump_file;
@@ -133,6 +142,10 @@ struct Settings {
   /// HOCKET_METRICS, file: where each process writes, every 5 seconds, counts, bytes and bandwidths of its calls as
   /// text for Prometheus (node_exporter's textfile collector). Named as HOCKET_TRACE's. Default: empty, none.
   std::string metrics;
+
+  /// The program's own say in which algorithm a call uses (hocket/tuner.hpp), in code only. All ranks need one with the
+  /// same name and version, or none; communicators that are made of this one have it, too. Default: null, none.
+  std::shared_ptr<const Tuner> tuner;
 
   /// The settings that the environment asks for, the defaults where it says nothing. A variable that is set to nothing
   /// counts as not set.

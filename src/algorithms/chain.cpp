@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// chain.cpp: broadcast along a chain root, root+1, ..., root-1, pipelined over tiles; reduce the other way.
+// chain.cpp: broadcast along a chain root, root+1, ..., root-1, pipelined over tiles; reduce the other way. With a
+// layout root+1 is the rank after root in the lane's ring (ring_order.hpp).
 //
 // n ranks, B bytes in T tiles: T + n - 2 tile times; each rank sends and receives B bytes at most once, so for many
 // tiles it reaches the bandwidth of one link. Next stop: exec/executor.hpp runs the plan.
 #include "algorithms/algorithms.hpp"
 #include "algorithms/builder.hpp"
+#include "algorithms/ring_order.hpp"
 
 namespace hocket {
 
@@ -15,9 +17,10 @@ Plan chain_broadcast(const PlanArgs& args) {
   const CutId own = b.cut(CutKind::kOwn, 1);
   const Extent all = b.chunk(own, constant(0));
   const SpanRef in = b.input(own, constant(0)), out = b.output(own, constant(0));
-  const int position = (r - root + n) % n;
   for (int lane = 0; lane < args.lanes; ++lane) {
-    const Link next = link(lane, (r + 1) % n), previous = link(lane, (r + n - 1) % n);
+    const RingOrder ring(args, lane);
+    const Link next = link(lane, ring.next()), previous = link(lane, ring.previous());
+    const int position = ring.distance_from(root);
     b.lane(lane, args.lanes, [&] {
       b.rounds({all}, [&] {
         if (position == 0) {
@@ -42,9 +45,10 @@ Plan chain_reduce(const PlanArgs& args) {
   const CutId own = b.cut(CutKind::kOwn, 1);
   const Extent all = b.chunk(own, constant(0));
   const SpanRef in = b.input(own, constant(0));
-  const int position = (r - root + n) % n;
   for (int lane = 0; lane < args.lanes; ++lane) {
-    const Link next = link(lane, (r + n - 1) % n), previous = link(lane, (r + 1) % n);
+    const RingOrder ring(args, lane);
+    const Link next = link(lane, ring.previous()), previous = link(lane, ring.next());
+    const int position = ring.distance_from(root);
     b.lane(lane, args.lanes, [&] {
       b.rounds({all}, [&] {
         if (position == n - 1) {

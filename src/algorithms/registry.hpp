@@ -12,12 +12,16 @@
 
 namespace hocket {
 
+struct Layout;  // layout.hpp
+
 /// What a plan is made from besides the algorithm. Equal on all ranks, but for `rank`.
 struct PlanArgs {
   int world = 1;
   Rank rank = 0;
   Rank root = 0;  ///< broadcast, reduce; the other rank for send and receive
   int lanes = 1;  ///< parts of every chunk that progress side by side
+  /// In which orders rings, chains and trees go through the ranks; null: by rank. Lives until the plan is built.
+  const Layout* layout = nullptr;
 };
 
 struct Algorithm {

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <exception>
+#include <optional>
 
+#include "algorithms/layout.hpp"
+#include "algorithms/predict.hpp"
 #include "base/status.hpp"
 
 namespace hocket {
@@ -30,46 +33,14 @@ bool knows_no_counts(Collective collective) {
          collective == Collective::kAllToAllV || collective == Collective::kExchange;
 }
 
-/// Seconds of an algorithm by latency (per hop) and bandwidth (per link), for worlds without rows. Messages that one
-/// rank handles in a row cost it a part of a hop each. Where several tiles share a slot, each round of such tiles goes
-/// through all steps before the next, and what is forwarded is copied once more; an inner rank of a tree has three
-/// streams at a time.
-double cost(const Algorithm& algorithm, const World& world, double bytes) {
-  constexpr double kEach = 1.0 / 8, kForwarded = 1.25;
-  const std::string_view name = algorithm.name;
-  const Collective collective = algorithm.collective;
-  const double n = world.size;
-  const double hop = world.hop_seconds > 0 ? world.hop_seconds : 1e-6;
-  const double per_byte = world.seconds_per_byte > 0 ? world.seconds_per_byte : 1e-10;
-  const double log_n = std::ceil(std::log2(std::max(2.0, n)));
-  const bool chunked =
-      collective != Collective::kAllReduce && collective != Collective::kBroadcast && collective != Collective::kReduce;
-  const double total = chunked ? bytes * n : bytes;
-  const double scatter = (n - 1) / n * total * per_byte;
-  const double once = hop + (n - 1) * kEach * hop;
-  const auto rounds = [&](double chunk) {
-    return std::max(1.0, std::ceil(chunk * pieces_of(algorithm, world.size) / static_cast<double>(world.slot_bytes)));
-  };
-  if (name == "ring") return (collective == Collective::kAllReduce ? 2 : 1) * ((n - 1) * hop + scatter);
-  if (name == "tree")
-    return (collective == Collective::kAllReduce ? 2 : 1) * (log_n * (1 + kEach) * hop + total * per_byte * kForwarded);
-  if (name == "chain") return (n - 1) * hop + total * per_byte;
-  if (name == "one_shot") return once + (n - 1) * bytes * per_byte;
-  if (name == "two_shot") return 2 * (once + scatter);
-  if (name == "direct") return once + (collective == Collective::kBroadcast ? (n - 1) * bytes * per_byte : scatter);
-  if (name == "pairwise") return (n - 1) * hop + scatter;
-  if (name == "halving_doubling") {
-    const double p = std::exp2(std::floor(std::log2(n)));
-    const double fold = p == n ? 0 : 2 * (hop + bytes * per_byte);
-    return fold + 2 * (rounds(bytes / p) * std::log2(p) * hop + (p - 1) / p * bytes * per_byte * kForwarded);
-  }
-  if (name == "log_step" || name == "binomial") return rounds(bytes) * log_n * hop + scatter * kForwarded;
-  if (name == "bruck") return rounds(bytes) * log_n * hop + log_n * n / 2 * bytes * per_byte * kForwarded;
-  return hop;
+bool on_devices(const World& world) {
+  return world.layout && world.layout->links.device != 0;
 }
 
 /// What the world's table says of such a call; null: nothing.
 const TuningRow* measured(Collective collective, std::uint64_t bytes, bool symmetric, const World& world) {
+  // The table that is built in was measured between cores, not between GPUs.
+  if (!world.tuning && on_devices(world)) return nullptr;
   const Tuning& table = world.tuning ? *world.tuning : default_tuning();
   const bool puts = !world.direct || world.hosts > 1;
   if (symmetric && !puts)
@@ -79,6 +50,28 @@ const TuningRow* measured(Collective collective, std::uint64_t bytes, bool symme
                     : world.crowded ? Where::kCrowded
                                     : Where::kDirect,
                     world.size, bytes);
+}
+
+/// Lanes that have links of their own.
+int most_lanes(const Algorithm& a, const World& world) {
+  if (!a.many_lanes) return 1;
+  if (world.lanes > 0) return std::clamp(world.lanes, 1, kMostLanes);
+  const bool by_ring = a.name == "ring" || a.name == "chain";
+  return by_ring && world.layout ? std::clamp(static_cast<int>(world.layout->rings.size()), 1, kMostLanes) : 1;
+}
+
+/// What an algorithm should take at its best: on a host by bulk, since protocols go by rule there.
+double best_seconds(const Algorithm& a, std::uint64_t bytes, const World& world) {
+  double best = 0;
+  for (int p = 0; p < (on_devices(world) ? kProtocolCount : 1); ++p) {
+    const auto protocol = static_cast<Protocol>(p);
+    if (protocol != Protocol::kBulk && (a.boards || a.zero_copy)) continue;
+    for (int lanes = 1; lanes <= (world.layout ? most_lanes(a, world) : 1); ++lanes) {
+      const double seconds = predicted_seconds(a, protocol, lanes, static_cast<double>(bytes), world);
+      best = best == 0 ? seconds : std::min(best, seconds);
+    }
+  }
+  return best;
 }
 
 std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t bytes, bool symmetric,
@@ -93,7 +86,7 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
     if (row != nullptr && row->algorithm == &a) return -1;
     if (collective == Collective::kAllToAllV)
       return a.name == (world.size <= kMostAtOnce ? "direct" : "pairwise") ? -1 : 0;
-    return cost(a, world, static_cast<double>(bytes)) + (a.boards ? 1 : 0);
+    return best_seconds(a, bytes, world) + (a.boards ? 1 : 0);
   };
   std::stable_sort(list.begin(), list.end(),
                    [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
@@ -124,22 +117,179 @@ std::string why_not(const Algorithm& a, bool symmetric, const World& world, cons
   return {};
 }
 
-Protocol protocol_for(const Algorithm& a, std::uint64_t tile, const World& world, const TuningRow* row, bool* none) {
-  const bool mailbox_only = !a.boards && !a.zero_copy;
+/// Whether transfers of `tile` bytes a piece may travel so.
+bool may_travel(const Algorithm& a, Protocol protocol, std::uint64_t tile, const World& world) {
   const int pieces = pieces_of(a, world.size);
-  tile *= static_cast<std::uint64_t>(pieces);
+  if (!world.protocols.allows(a.collective, to_string(protocol))) return false;
+  if (protocol == Protocol::kPacket &&
+      (!world.direct || tile * static_cast<std::uint64_t>(pieces) > kMaxPacketTile || pieces > 1))
+    return false;
+  return protocol == Protocol::kBulk || (!a.boards && !a.zero_copy);
+}
+
+std::optional<Protocol> protocol_for(const Algorithm& a, std::uint64_t tile, const World& world, const TuningRow* row) {
   // What travels under one signal; the limits are where one protocol overtakes the next on the host.
-  const Protocol by_rule = tile <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk;
+  const std::uint64_t transfer = tile * static_cast<std::uint64_t>(pieces_of(a, world.size));
+  const Protocol by_rule = transfer <= kFirstLineTile ? Protocol::kFirstLine : Protocol::kBulk;
   const Protocol order[] = {row != nullptr && !row->any_protocol ? row->protocol : by_rule, by_rule, Protocol::kBulk,
                             Protocol::kFirstLine, Protocol::kPacket};
-  for (const Protocol protocol : order) {
-    if (!world.protocols.allows(a.collective, to_string(protocol))) continue;
-    if (protocol == Protocol::kPacket && (!world.direct || tile > kMaxPacketTile || pieces > 1)) continue;
-    if (protocol != Protocol::kBulk && !mailbox_only) continue;
-    return protocol;
+  for (const Protocol protocol : order)
+    if (may_travel(a, protocol, tile, world)) return protocol;
+  return std::nullopt;
+}
+
+/// A call's bytes, cut as an algorithm cuts them.
+struct Cuts {
+  std::uint64_t chunk = 0;  ///< what one rank owns
+  std::uint64_t tile = 0;   ///< of it in flight at once; whole units of 16 bytes
+};
+
+bool cuts_evenly(const Algorithm& a) {
+  return a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board" || a.name == "halving_doubling";
+}
+
+Cuts cuts_of(const Algorithm& a, std::uint64_t bytes, const World& world, const TuningRow* row) {
+  // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below
+  // that a transfer's fixed cost shows.
+  const auto ranks = static_cast<std::uint64_t>(world.size);
+  const std::uint64_t chunks = a.collective != Collective::kAllReduce || !cuts_evenly(a) ? 1
+                               : a.name == "halving_doubling"                            ? std::bit_floor(ranks)
+                                                                                         : ranks;
+  Cuts cuts;
+  cuts.chunk = (bytes + chunks - 1) / chunks;
+  const auto pieces = static_cast<std::uint64_t>(pieces_of(a, world.size));
+  const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
+  std::uint64_t tile = world.tile_bytes != 0                    ? world.tile_bytes
+                       : row != nullptr && row->tile_bytes != 0 ? row->tile_bytes
+                                                                : kTileBytes;
+  tile = std::min(tile, most);
+  cuts.tile = std::max<std::uint64_t>(tile / 16 * 16, 16);
+  // Where packets are all that is allowed, tiles must fit their slots.
+  if (world.direct && !world.protocols.allows(a.collective, "bulk") &&
+      !world.protocols.allows(a.collective, "first_line"))
+    cuts.tile = std::min<std::uint64_t>(cuts.tile, kMaxPacketTile / 16 * 16);
+  return cuts;
+}
+
+/// The protocols and lanes that an algorithm may have, its best first. On a host, protocols go by what was measured; on
+/// devices, whose protocols differ more than a rule can tell, by prediction, as lanes do.
+std::vector<Candidate> ways_of(const Algorithm& a, std::uint64_t bytes, const World& world, const TuningRow* row) {
+  std::vector<Candidate> ways;
+  const Cuts cuts = cuts_of(a, bytes, world, row);
+  const std::uint64_t transfer = std::min(cuts.chunk, cuts.tile);
+  const std::optional<Protocol> preferred = protocol_for(a, transfer, world, row);
+  const int most = most_lanes(a, world);
+  for (int p = 0; p < kProtocolCount; ++p) {
+    const auto protocol = static_cast<Protocol>(p);
+    if (!may_travel(a, protocol, transfer, world)) continue;
+    for (int lanes = 1; lanes <= most; ++lanes) {
+      if (world.lanes > 0 && lanes != most) continue;
+      ways.push_back({&a,
+                      protocol,
+                      lanes,
+                      cuts.tile,
+                      predicted_seconds(a, protocol, lanes, static_cast<double>(bytes), world),
+                      row != nullptr,
+                      {}});
+    }
   }
-  *none = true;
-  return Protocol::kBulk;
+  const bool device = on_devices(world);
+  std::stable_sort(ways.begin(), ways.end(), [&](const Candidate& x, const Candidate& y) {
+    if ((!device || row != nullptr) && preferred && (x.protocol == *preferred) != (y.protocol == *preferred))
+      return x.protocol == *preferred;
+    return x.seconds < y.seconds;
+  });
+  return ways;
+}
+
+std::string no_protocol(const Algorithm& a, std::uint64_t bytes, const World& world) {
+  const Cuts cuts = cuts_of(a, bytes, world, nullptr);
+  return format("HOCKET_PROTO={} leaves no protocol for {} by {} with {} bytes a transfer", world.protocols.text(),
+                to_string(a.collective), a.name, std::min(cuts.chunk, cuts.tile));
+}
+
+Choice choice_of(const Candidate& way, std::uint64_t bytes, const World& world) {
+  const Algorithm& a = *way.algorithm;
+  const Cuts cuts = cuts_of(a, bytes, world, nullptr);
+  Choice choice;
+  choice.algorithm = &a;
+  choice.protocol = way.protocol;
+  choice.lanes = way.lanes;
+  choice.tile_bytes = way.tile_bytes;
+  choice.measured = way.measured;
+  choice.tiles_per_round = cuts.chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
+  choice.stream_output =
+      bytes * static_cast<std::uint64_t>(cuts_evenly(a) || a.collective == Collective::kAllReduce ? 2 : world.size) *
+          static_cast<std::uint64_t>(world.size) >
+      world.cache_bytes;
+  return choice;
+}
+
+/// What the program's tuner wants; nothing: it has no opinion.
+Result<std::optional<Choice>> ask_tuner(Collective collective, std::uint64_t bytes, DataType type, bool symmetric,
+                                        const World& world, const OperatorNeeds& needs) {
+  const Tuner& tuner = *world.tuner;
+  const std::vector<Candidate> known = candidates(collective, bytes, symmetric, world, needs);
+  std::vector<TunerCandidate> shown;
+  shown.reserve(known.size());
+  for (const Candidate& one : known)
+    shown.push_back({one.algorithm->name, one.why_not.empty() ? to_string(one.protocol) : std::string_view(), one.lanes,
+                     one.tile_bytes, one.seconds, one.measured, one.why_not});
+  TunerCall call;
+  call.collective = collective;
+  call.bytes = knows_no_counts(collective) ? 0 : bytes;
+  call.type = type;
+  call.symmetric = symmetric;
+  call.ranks = world.size;
+  call.hosts = world.hosts;
+  call.candidates = shown;
+  std::optional<TunerChoice> wanted;
+  try {
+    if (tuner.choose) wanted = tuner.choose(call);
+  } catch (const std::exception& e) {
+    return error(Code::kInvalidArgument, "the tuner '{}' threw for {}: {}", tuner.name, to_string(collective),
+                 e.what());
+  } catch (...) {
+    return error(Code::kInvalidArgument, "the tuner '{}' threw for {}", tuner.name, to_string(collective));
+  }
+  if (!wanted) return std::optional<Choice>();
+
+  const auto refuse = [&](std::string_view why) {
+    return error(Code::kInvalidArgument,
+                 "the tuner '{}' wants {}{}{} for {} of {} bytes on {} ranks, which cannot be: {}", tuner.name,
+                 wanted->algorithm, wanted->protocol.empty() ? "" : " by ", wanted->protocol, to_string(collective),
+                 call.bytes, world.size, why);
+  };
+  const Algorithm* algorithm = find_algorithm(collective, wanted->algorithm);
+  if (algorithm == nullptr) {
+    std::vector<std::string_view> names;
+    for (const Algorithm& a : algorithms())
+      if (a.collective == collective) names.push_back(a.name);
+    return refuse(format("there are {}", join(names, ", ")));
+  }
+  if (wanted->lanes < 0 || wanted->lanes > kMostLanes || (wanted->lanes > 1 && !algorithm->many_lanes))
+    return refuse(format("{} lanes, where {} has {}", wanted->lanes, algorithm->name,
+                         algorithm->many_lanes ? format("1 to {}", kMostLanes) : std::string("its own")));
+  const auto protocol_list = protocol_names();
+  if (!wanted->protocol.empty() &&
+      std::find(protocol_list.begin(), protocol_list.end(), wanted->protocol) == protocol_list.end())
+    return refuse(format("protocols are {}", join(protocol_list, ", ")));
+  const Candidate* best = nullptr;
+  for (const Candidate& one : known) {
+    if (one.algorithm != algorithm) continue;
+    if (!one.why_not.empty()) return refuse(one.why_not);
+    if (!wanted->protocol.empty() && to_string(one.protocol) != wanted->protocol) continue;
+    best = &one;
+    break;
+  }
+  if (best == nullptr)
+    return refuse(format(
+        "{} does not carry its transfers of {} bytes", wanted->protocol,
+        std::min(cuts_of(*algorithm, bytes, world, nullptr).chunk, cuts_of(*algorithm, bytes, world, nullptr).tile)));
+  Choice choice = choice_of(*best, bytes, world);
+  if (wanted->lanes > 0) choice.lanes = wanted->lanes;
+  choice.by_tuner = true;
+  return std::optional<Choice>(choice);
 }
 
 /// The largest world that some algorithm reduces in rank order.
@@ -184,69 +334,68 @@ std::vector<std::string_view> protocol_names() {
   return names;
 }
 
-Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType, bool symmetric, const World& world,
-                      std::vector<Rejected>* rejected, const OperatorNeeds& needs) {
+std::vector<Candidate> candidates(Collective collective, std::uint64_t bytes, bool symmetric, const World& world,
+                                  const OperatorNeeds& needs) {
   if (knows_no_counts(collective)) bytes = kNominalBytes;
-  Choice choice;
+  std::vector<Candidate> all;
+  const TuningRow* row = measured(collective, bytes, symmetric, world);
+  for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world, row)) {
+    Candidate refused;
+    refused.algorithm = algorithm;
+    refused.why_not = why_not(*algorithm, symmetric, world, needs);
+    if (refused.why_not.empty()) {
+      const bool by_row = row != nullptr && row->algorithm == algorithm;
+      std::vector<Candidate> ways = ways_of(*algorithm, bytes, world, by_row ? row : nullptr);
+      all.insert(all.end(), ways.begin(), ways.end());
+      if (!ways.empty()) continue;
+      refused.why_not = no_protocol(*algorithm, bytes, world);
+    }
+    all.push_back(std::move(refused));
+  }
+  return all;
+}
+
+int roundings_of(const Algorithm& algorithm, const World& world) {
+  const int by_rank = algorithm.roundings(world.size);
+  if (algorithm.name != "tree" || by_rank == 0 || !world.layout || world.layout->trees.empty()) return by_rank;
+  return world.layout->depth();
+}
+
+Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
+                      std::vector<Rejected>* rejected, const OperatorNeeds& needs) {
+  const bool own_say = world.tuner != nullptr && collective != Collective::kBarrier &&
+                       collective != Collective::kSend && collective != Collective::kReceive &&
+                       collective != Collective::kExchange;
+  if (own_say) {
+    HOCKET_ASSIGN(const std::optional<Choice> wanted, ask_tuner(collective, bytes, type, symmetric, world, needs));
+    if (wanted) return *wanted;
+  }
+  if (knows_no_counts(collective)) bytes = kNominalBytes;
+  const Algorithm* chosen = nullptr;
   std::string reasons;
   const TuningRow* row = measured(collective, bytes, symmetric, world);
   for (const Algorithm* algorithm : by_preference(collective, bytes, symmetric, world, row)) {
     std::string reason = why_not(*algorithm, symmetric, world, needs);
     if (reason.empty()) {
-      choice.algorithm = algorithm;
+      chosen = algorithm;
       break;
     }
     reasons += format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm->name, reason);
     if (rejected != nullptr) rejected->push_back({algorithm->name, std::move(reason)});
   }
   const bool ordered = world.reproducible && reduces(collective);
-  if (choice.algorithm == nullptr && ordered && world.size > most_ordered(collective))
+  if (chosen == nullptr && ordered && world.size > most_ordered(collective))
     return error(Code::kUnsupported,
                  "HOCKET_REPRODUCIBLE=1 (Settings::reproducible) takes {} up to {} ranks, not {}: an element must be "
                  "reduced in rank order by one rank, which has all ranks' values at once",
                  to_string(collective), most_ordered(collective), world.size);
-  if (choice.algorithm == nullptr)
+  if (chosen == nullptr)
     return error(Code::kUnsupported, "no algorithm is left for {} with {} ranks ({})", to_string(collective),
                  world.size, reasons);
-
-  // A chunk is what one rank owns; a tile of it is in flight at once. 64 KiB stays in the cache of both ends; below
-  // that a transfer's fixed cost shows. Tiles hold whole units of 16 bytes.
-  const Algorithm& a = *choice.algorithm;
-  if (row != nullptr && row->algorithm != &a) row = nullptr;  // ruled out: its protocol and tile are not this one's
-  choice.measured = row != nullptr;
-  const bool halving = a.name == "halving_doubling";
-  const bool cut_even = a.name == "ring" || a.name == "two_shot" || a.name == "two_shot_board" || halving;
-  const auto ranks = static_cast<std::uint64_t>(world.size);
-  const std::uint64_t chunks = collective != Collective::kAllReduce || !cut_even ? 1
-                               : halving                                         ? std::bit_floor(ranks)
-                                                                                 : ranks;
-  const std::uint64_t chunk = (bytes + chunks - 1) / chunks;
-  const auto pieces = static_cast<std::uint64_t>(pieces_of(a, world.size));
-  const std::uint64_t most = std::max<std::uint64_t>(world.slot_bytes / pieces / 16 * 16, 16);
-  std::uint64_t tile = world.tile_bytes != 0                    ? world.tile_bytes
-                       : row != nullptr && row->tile_bytes != 0 ? row->tile_bytes
-                                                                : kTileBytes;
-  tile = std::min(tile, most);
-  choice.tile_bytes = std::max<std::uint64_t>(tile / 16 * 16, 16);
-  choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
-  choice.lanes = a.many_lanes ? std::clamp(world.lanes, 1, 8) : 1;
-  choice.stream_output =
-      bytes * static_cast<std::uint64_t>(cut_even || collective == Collective::kAllReduce ? 2 : world.size) *
-          static_cast<std::uint64_t>(world.size) >
-      world.cache_bytes;
-
-  // Where packets are all that is allowed, tiles must fit their slots.
-  if (world.direct && !world.protocols.allows(collective, "bulk") &&
-      !world.protocols.allows(collective, "first_line")) {
-    choice.tile_bytes = std::min<std::uint64_t>(choice.tile_bytes, kMaxPacketTile / 16 * 16);
-    choice.tiles_per_round = chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
-  }
-  bool none = false;
-  choice.protocol = protocol_for(a, std::min(chunk, choice.tile_bytes), world, row, &none);
-  if (none)
-    return error(Code::kUnsupported, "HOCKET_PROTO={} leaves no protocol for {} by {} with {} bytes a transfer",
-                 world.protocols.text(), to_string(collective), a.name, std::min(chunk, choice.tile_bytes));
-  return choice;
+  if (row != nullptr && row->algorithm != chosen) row = nullptr;  // ruled out: its protocol and tile are not this one's
+  const std::vector<Candidate> ways = ways_of(*chosen, bytes, world, row);
+  if (ways.empty()) return error(Code::kUnsupported, "{}", no_protocol(*chosen, bytes, world));
+  return choice_of(ways.front(), bytes, world);
 }
 
 }  // namespace hocket

@@ -3,27 +3,19 @@
 //
 // Each of two binary trees carries half of the data. A rank that is an inner node of one is a leaf of the other (but
 // for one rank in odd worlds), so everybody sends and receives about as much: all-reduce needs about 2 log2(n) hops and
-// sends 2 * B bytes a rank. Labels are in in-order: odd labels are leaves; a label with lowest set bit b hangs below
-// one with bit 2b. The second tree is the first one with labels mirrored (even worlds) or shifted by one (odd worlds).
-// Source: Sanders, Speck and Traff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
-// Computing 2009. Next stop: exec/executor.hpp runs the plan.
+// sends 2 * B bytes a rank. Labels are those of binary_tree.hpp. With a layout there are as many trees as it has, each
+// with an equal part; broadcast and reduce hang them up at their root. Source: Sanders, Speck and Traff, Two-tree
+// algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 2009. Next stop: exec/executor.hpp
+// runs the plan.
 #include <functional>
 
 #include "algorithms/algorithms.hpp"
+#include "base/binary_tree.hpp"
 #include "algorithms/builder.hpp"
+#include "algorithms/layout.hpp"
 
 namespace hocket {
 namespace {
-
-/// Label 0 is the top with one child; labels 1 .. n-1 form a binary tree in in-order.
-int parent_of(int label, int n) {
-  if (label == 0) return -1;
-  const int bit = label & -label;
-  const int up = label + bit, down = label - bit;
-  // Exactly one of the two has lowest set bit 2 * bit; the right one may not exist in this world.
-  if (((up & -up) == 2 * bit) && up < n) return up;
-  return (down & -down) == 2 * bit || down == 0 || up >= n ? down : up;
-}
 
 struct Node {
   int parent = -1;
@@ -36,20 +28,41 @@ Node place(int rank, int n, const std::function<int(int)>& label_of) {
   for (int r = 0; r < n; ++r) rank_of[static_cast<std::size_t>(label_of(r))] = r;
   const int mine = label_of(rank);
   Node node;
-  const int parent = parent_of(mine, n);
+  const int parent = binary_tree_parent(mine, n);
   if (parent >= 0) node.parent = rank_of[static_cast<std::size_t>(parent)];
   for (int label = 1; label < n; ++label)
-    if (parent_of(label, n) == mine) node.children.push_back(rank_of[static_cast<std::size_t>(label)]);
+    if (binary_tree_parent(label, n) == mine) node.children.push_back(rank_of[static_cast<std::size_t>(label)]);
   return node;
 }
 
-Node all_reduce_place(int tree, int rank, int n) {
-  return place(rank, n, [tree, n](int r) { return tree == 0 ? r : n % 2 == 0 ? n - 1 - r : (r + 1) % n; });
+/// My place in a tree of a layout.
+Node place(Rank rank, std::span<const Rank> parents) {
+  Node node;
+  node.parent = parents[static_cast<std::size_t>(rank)];
+  for (std::size_t r = 0; r < parents.size(); ++r)
+    if (parents[r] == rank) node.children.push_back(static_cast<Rank>(r));
+  return node;
+}
+
+bool has_trees(const PlanArgs& args) {
+  return args.layout != nullptr && !args.layout->trees.empty();
+}
+
+int trees_of(const PlanArgs& args) {
+  return has_trees(args) ? static_cast<int>(args.layout->trees.size()) : 2;
+}
+
+Node all_reduce_place(int tree, const PlanArgs& args) {
+  if (has_trees(args)) return place(args.rank, args.layout->trees[static_cast<std::size_t>(tree)]);
+  const int n = args.world;
+  return place(args.rank, n, [tree, n](int r) { return binary_tree_label(tree, r, n); });
 }
 
 /// Both trees have the root on top; the labels of the others are mirrored.
-Node rooted_place(int tree, int rank, int root, int n) {
-  return place(rank, n, [=](int r) {
+Node rooted_place(int tree, const PlanArgs& args) {
+  const int root = args.root, n = args.world;
+  if (has_trees(args)) return place(args.rank, rooted_at(args.layout->trees[static_cast<std::size_t>(tree)], root));
+  return place(args.rank, n, [=](int r) {
     const int label = (r - root + n) % n;
     return tree == 0 || label == 0 ? label : n - label;
   });
@@ -64,8 +77,9 @@ Plan tree_all_reduce(const PlanArgs& args) {
   const CutId own = b.cut(CutKind::kOwn, 1);
   const Extent all = b.chunk(own, constant(0));
   const SpanRef in = b.input(own, constant(0)), out = b.output(own, constant(0));
-  for (int tree = 0; tree < 2; ++tree) {
-    const Node node = all_reduce_place(tree, r, n);
+  const int trees = trees_of(args);
+  for (int tree = 0; tree < trees; ++tree) {
+    const Node node = all_reduce_place(tree, args);
     const int up = 2 * tree, down = 2 * tree + 1;
     std::vector<SpanRef> sources{in}, destinations{out};
     for (const int child : node.children) sources.push_back(b.slot_of(link(up, child)));
@@ -83,7 +97,7 @@ Plan tree_all_reduce(const PlanArgs& args) {
       for (const int child : node.children) b.signal_data(link(down, child), all);
     };
     if (node.parent < 0) {
-      b.lane(tree, 2, [&] {
+      b.lane(tree, trees, [&] {
         b.rounds({all}, [&] {
           wait_children();
           await_children();
@@ -94,7 +108,7 @@ Plan tree_all_reduce(const PlanArgs& args) {
       });
       continue;
     }
-    b.lane(tree, 2, [&] {
+    b.lane(tree, trees, [&] {
       b.rounds({all}, [&] {
         wait_children();
         b.wait_credit(link(up, node.parent), all);
@@ -104,7 +118,7 @@ Plan tree_all_reduce(const PlanArgs& args) {
         credit_children();
       });
     });
-    b.lane(tree, 2, [&] {
+    b.lane(tree, trees, [&] {
       b.rounds({all}, [&] {
         b.wait_data(link(down, node.parent), all);
         await_children();
@@ -124,12 +138,13 @@ Plan tree_broadcast(const PlanArgs& args) {
   PlanBuilder b(Collective::kBroadcast, "tree", n, r, root);
   const CutId own = b.cut(CutKind::kOwn, 1);
   const Extent all = b.chunk(own, constant(0));
-  for (int tree = 0; tree < 2; ++tree) {
-    const Node node = rooted_place(tree, r, root, n);
+  const int trees = trees_of(args);
+  for (int tree = 0; tree < trees; ++tree) {
+    const Node node = rooted_place(tree, args);
     std::vector<SpanRef> destinations{b.output(own, constant(0))};
     for (const int child : node.children) destinations.push_back(b.slot_at(link(tree, child)));
     const SpanRef source = r == root ? b.input(own, constant(0)) : b.slot_of(link(tree, node.parent));
-    b.lane(tree, 2, [&] {
+    b.lane(tree, trees, [&] {
       b.rounds({all}, [&] {
         if (r != root) b.wait_data(link(tree, node.parent), all);
         for (const int child : node.children) b.wait_credit(link(tree, child), all);
@@ -148,12 +163,13 @@ Plan tree_reduce(const PlanArgs& args) {
   PlanBuilder b(Collective::kReduce, "tree", n, r, root);
   const CutId own = b.cut(CutKind::kOwn, 1);
   const Extent all = b.chunk(own, constant(0));
-  for (int tree = 0; tree < 2; ++tree) {
-    const Node node = rooted_place(tree, r, root, n);
+  const int trees = trees_of(args);
+  for (int tree = 0; tree < trees; ++tree) {
+    const Node node = rooted_place(tree, args);
     std::vector<SpanRef> sources{b.input(own, constant(0))};
     for (const int child : node.children) sources.push_back(b.slot_of(link(tree, child)));
     const SpanRef destination = r == root ? b.output(own, constant(0)) : b.slot_at(link(tree, node.parent));
-    b.lane(tree, 2, [&] {
+    b.lane(tree, trees, [&] {
       b.rounds({all}, [&] {
         for (const int child : node.children) b.wait_data(link(tree, child), all);
         if (r != root) b.wait_credit(link(tree, node.parent), all);

@@ -184,6 +184,15 @@ constexpr Variable kVariables[] = {
     {"HOCKET_TOPO_FILE", "topo_file", false, kFile,
      [](std::string_view text, Settings& s) { return parse_file(text, s.topo_file); },
      [](const Settings& s) { return s.topo_file; }},
+    {"HOCKET_GPU", "gpu", false, "a GPU's number or PCI address, or local",
+     [](std::string_view text, Settings& s) {
+       const bool possible =
+           text.size() <= 32 && std::all_of(text.begin(), text.end(), [](char c) {
+             return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
+           });
+       return (possible || text == "local") && (s.gpu = text, true);
+     },
+     [](const Settings& s) { return s.gpu; }},
     {"HOCKET_GRAPH_DUMP_FILE", "graph_dump_file", false, kFile,
      [](std::string_view text, Settings& s) { return parse_file(text, s.graph_dump_file); },
      [](const Settings& s) { return s.graph_dump_file; }},

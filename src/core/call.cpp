@@ -59,7 +59,7 @@ std::uint64_t descriptor_hash(const CallKey& key, const Choice& choice, const Wo
         reduces(key.collective) ? static_cast<std::uint64_t>(key.op) : 0, root,
         std::uint64_t{index_of(choice.algorithm)}, static_cast<std::uint64_t>(choice.protocol),
         static_cast<std::uint64_t>(choice.lanes), choice.tile_bytes, static_cast<std::uint64_t>(choice.tiles_per_round),
-        world.slots})
+        world.slots, world.layout_digest})
     h = mix(h, v);
   if (key.operator_id != 0) h = mix(h, key.operator_id);
   return h == 0 ? 1 : h;
@@ -157,8 +157,8 @@ std::string to_text(const RecordedCall& call) {
                       call.collective == Collective::kAllToAllV;
   text += uneven ? format(" of {}", to_string(call.type)) : format(" of {} {}", call.count, to_string(call.type));
   if (reduces(call.collective)) text += format(", {}", operator_text(call));
-  return text +
-         format(", by {} ({}, tile {})", algorithms()[call.algorithm].name, to_string(call.protocol), call.tile_bytes);
+  return text + format(", by {} ({}, tile {}{})", algorithms()[call.algorithm].name, to_string(call.protocol),
+                       call.tile_bytes, call.lanes > 1 ? format(", {} lanes", call.lanes) : std::string());
 }
 
 }  // namespace hocket

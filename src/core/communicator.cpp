@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "algorithms/layout.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
@@ -363,6 +364,25 @@ CommunicatorState::~CommunicatorState() {
 
 // What users read.
 
+namespace {
+
+/// "two_shot 12.3 us; ring 14.1; …": each algorithm that can be used, at its best, fastest first.
+std::string predictions_text(std::vector<Candidate> all) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  std::vector<std::string_view> told;
+  std::string text;
+  for (const Candidate& one : all) {
+    if (!one.why_not.empty() || std::find(told.begin(), told.end(), one.algorithm->name) != told.end()) continue;
+    told.push_back(one.algorithm->name);
+    text += format("{}{} {:.3g}{}", text.empty() ? "" : "; ", one.algorithm->name, one.seconds * 1e6,
+                   text.empty() ? " us" : "");
+  }
+  return text + " (from the links, not measured)";
+}
+
+}  // namespace
+
 std::string Communicator::explain(Collective collective, std::size_t count, DataType type, const Reduction& op) const {
   if (!state_) return "an empty communicator";
   const CommunicatorState& s = *state_;
@@ -391,7 +411,13 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   const Tuning& tuning = s.world.tuning ? *s.world.tuning : default_tuning();
   text += format("  tuning     {}, digest {:016x}{}\n", tuning.name(), tuning.digest(),
                  choice->measured ? "" : "; no row for this: by rule");
-  const int roundings = a.roundings(s.size);
+  if (s.world.tuner)
+    text += format("  tuner      {} version {}: {}\n", s.world.tuner->name, s.world.tuner->version,
+                   choice->by_tuner ? "its choice" : "no opinion");
+  if (s.world.layout)
+    text += format("  layout     {}, digest {:016x}\n", s.world.layout->to_text(), s.world.layout_digest);
+  text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, false, s.world, needs)));
+  const int roundings = roundings_of(a, s.world);
   text += format("  roundings  {} of each element{}\n", roundings,
                  accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
   text += "  transport ";

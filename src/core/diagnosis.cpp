@@ -27,6 +27,16 @@ std::string process_trouble(const ProcessAddress& address, const ProcessAddress&
   return {};
 }
 
+/// The same call of the user's, done in another way: where the ranks have a tuner, it is to blame.
+std::string tuner_hint(const World& world, const RecordedCall& mine, const RecordedCall& theirs) {
+  const bool same = mine.collective == theirs.collective && mine.count == theirs.count && mine.type == theirs.type &&
+                    mine.root == theirs.root;
+  const bool other_way = mine.algorithm != theirs.algorithm || mine.protocol != theirs.protocol ||
+                         mine.lanes != theirs.lanes || mine.tile_bytes != theirs.tile_bytes;
+  if (!world.tuner || !same || !other_way) return {};
+  return format("; the tuner '{}' (Settings::tuner) must choose alike on all ranks", world.tuner->name);
+}
+
 }  // namespace
 
 RecordedCall CommunicatorState::describe(const ReadyCall& call) const {
@@ -85,7 +95,7 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
   if (call.uneven != nullptr && call.bound.hashes_in != nullptr) {
     if (std::string text = pair_mismatch_text(call, peer, their_hash); !text.empty()) return text;
   }
-  std::string theirs = "a different call";
+  std::string theirs = "a different call", hint;
   if (const auto live = live_of(peer)) {
     // The newest of the peer's records with that hash; headers carry no number.
     const std::uint64_t newest = message ? live->point_to_point : live->entered;
@@ -94,12 +104,13 @@ std::string CommunicatorState::mismatch_text(const ReadyCall& call, Rank peer, s
       RecordedCall r;
       if (record_of(peer, message, newest - back, &r) && r.hash == their_hash) {
         theirs = to_text(r);
+        hint = tuner_hint(world, describe(call), r);
         break;
       }
     }
   }
-  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
-                name_of(peer), theirs);
+  return format("ranks made different calls: {} is in {}; {} is in {}{}", name_of(rank), to_text(describe(call)),
+                name_of(peer), theirs, hint);
 }
 
 std::string CommunicatorState::find_mismatch(const ReadyCall& call, const WaitingOn& waiting) {
@@ -107,8 +118,8 @@ std::string CommunicatorState::find_mismatch(const ReadyCall& call, const Waitin
   RecordedCall theirs;
   if (!record_of(waiting.peer, false, calls - 1, &theirs)) return {};  // late, or long past
   if (theirs.hash == call.bound.hash) return {};
-  return format("ranks made different calls: {} is in {}; {} is in {}", name_of(rank), to_text(describe(call)),
-                name_of(waiting.peer), to_text(theirs));
+  return format("ranks made different calls: {} is in {}; {} is in {}{}", name_of(rank), to_text(describe(call)),
+                name_of(waiting.peer), to_text(theirs), tuner_hint(world, describe(call), theirs));
 }
 
 void CommunicatorState::look_back() {

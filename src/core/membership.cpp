@@ -2,7 +2,8 @@
 // core/membership.cpp: how ranks become a communicator.
 //
 // Three all-gathers, by whatever exchange the caller has: members (who I am, what I was told to use), outcomes (whom I
-// reach), places (where I run); one more where something is wrong. After each, every rank looks at all entries in the
+// reach), places (where I run); one more where ranks have GPUs (core/agree_layout.hpp), or where something is wrong.
+// After each, every rank looks at all entries in the
 // same order and so comes to the same conclusion: an error on one rank is the error of all.
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/os/membarrier.hpp"
 #include "base/os/random.hpp"
 #include "base/status.hpp"
+#include "core/agree_layout.hpp"
 #include "core/communicator_state.hpp"
 #include "core/progress.hpp"
 #include "core/tuning_file.hpp"
@@ -25,7 +27,7 @@ namespace hocket {
 namespace {
 
 constexpr std::uint32_t kMemberMagic = 0x686f6b6d;  // "hokm"
-constexpr std::uint16_t kMemberVersion = 2;
+constexpr std::uint16_t kMemberVersion = 3;
 
 /// When a rank made this exchange and had ended the one before, on its clock.
 struct ExchangeTimes {
@@ -59,6 +61,8 @@ class ExchangeClock {
 struct PlaceCard {
   topo::Place place;
   ExchangeTimes times;
+  std::int32_t gpu = -1;   ///< node in the host's graph
+  std::uint32_t code = 0;  ///< not 0: the GPU that this rank was told is not there
 };
 
 struct Outcome {
@@ -67,6 +71,8 @@ struct Outcome {
   std::uint64_t cache_bytes = 0;  ///< leaders: the host's last-level cache
   double hop_seconds = 0;         ///< leaders: cost of a message between two ranks of the host, from its graph
   double bytes_per_second = 0;
+  double net_hop_seconds = 0;  ///< leaders: cost of a message to another host
+  double net_bytes_per_second = 0;
   std::uint64_t graph_offset = 0;  ///< leaders: the host's graph as bytes in my arena
   std::uint64_t graph_bytes = 0;
   std::uint64_t id = 0;  ///< rank 0's becomes the communicator's
@@ -147,16 +153,28 @@ const Tuning& tuning_of(const World& world) {
 }
 
 /// All that must agree, as text; also which transports may be used, since with other lists one rank would wait for what
-/// another rules out, and the rows of the tuning tables, by which all have to choose alike.
+/// another rules out, and the rows of the tuning tables and the tuner, by which all have to choose alike.
 std::string settings_text(const Settings& settings, const World& world) {
-  return format("{}transport={}\ntuning={:016x}\n", agreed_settings_to_text(settings), settings.transport,
-                tuning_of(world).digest());
+  return format("{}transport={}\ntuning={:016x}\ntuner={}\n", agreed_settings_to_text(settings), settings.transport,
+                tuning_of(world).digest(),
+                settings.tuner ? format("{} version {}", settings.tuner->name, settings.tuner->version) : "none");
+}
+
+/// The name is in texts that ranks compare and print.
+Status check_tuner(const Tuner& tuner) {
+  const bool printable = std::all_of(tuner.name.begin(), tuner.name.end(),
+                                     [](char c) { return c >= ' ' && c <= '~' && c != '=' && c != '\''; });
+  if (tuner.name.empty() || tuner.name.size() > 64 || !printable)
+    return error(Code::kInvalidArgument,
+                 "a tuner needs a name of 1 to 64 printable ASCII characters other than = and ', not '{}'", tuner.name);
+  if (!tuner.choose) return error(Code::kInvalidArgument, "the tuner '{}' has no function", tuner.name);
+  return {};
 }
 
 /// The texts differ: where.
 std::string settings_difference(std::string_view a, std::string_view b, std::size_t rank_b) {
   struct Parts {
-    std::string_view settings, transport, tuning;
+    std::string_view settings, transport, tuning, tuner;
   };
   const auto split = [](std::string_view text) {
     Parts parts;
@@ -167,13 +185,14 @@ std::string settings_difference(std::string_view a, std::string_view b, std::siz
       text = text.substr(0, at);
       return value.substr(0, value.find('\n'));
     };
+    parts.tuner = cut("tuner=");
     parts.tuning = cut("tuning=");
     parts.transport = cut("transport=");
     parts.settings = text;
     return parts;
   };
-  const auto [settings_a, transport_a, tuning_a] = split(a);
-  const auto [settings_b, transport_b, tuning_b] = split(b);
+  const auto [settings_a, transport_a, tuning_a, tuner_a] = split(a);
+  const auto [settings_b, transport_b, tuning_b, tuner_b] = split(b);
   if (transport_a != transport_b)
     return format("HOCKET_TRANSPORT is '{}' on rank 0 and '{}' on rank {}", transport_a, transport_b, rank_b);
   if (tuning_a != tuning_b)
@@ -181,6 +200,9 @@ std::string settings_difference(std::string_view a, std::string_view b, std::siz
         "the tuning table (HOCKET_TUNING, or the one built in) has digest {} on rank 0 and {} on rank {}: give all "
         "ranks the same file",
         tuning_a, tuning_b, rank_b);
+  if (tuner_a != tuner_b)
+    return format("the tuner (Settings::tuner) is {} on rank 0 and {} on rank {}: all ranks must choose alike", tuner_a,
+                  tuner_b, rank_b);
   const auto parsed_a = agreed_settings_from_text(settings_a), parsed_b = agreed_settings_from_text(settings_b);
   return parsed_a.ok() && parsed_b.ok()
              ? describe_difference(*parsed_a, *parsed_b, "on rank 0", format("on rank {}", rank_b))
@@ -280,6 +302,17 @@ int number_hosts(std::vector<Member>* members) {
   return static_cast<int>(leaders.size());
 }
 
+/// The same numbers without gaps.
+std::vector<std::int32_t> host_numbers(const std::vector<Member>& members) {
+  std::map<Rank, std::int32_t> number;
+  for (const Member& member : members) number.try_emplace(member.host, static_cast<std::int32_t>(number.size()));
+  std::vector<std::int32_t> host;
+  host.reserve(members.size());
+  for (const Member& member : members) host.push_back(number.at(member.host));
+  return host;
+}
+
+/// By leader, as hosts are numbered.
 std::map<Rank, HostLoad> load_of_hosts(const std::vector<Member>& members, const std::vector<Outcome>& outcomes) {
   std::map<Rank, HostLoad> hosts;
   for (std::size_t r = 0; r < members.size(); ++r) {
@@ -290,6 +323,30 @@ std::map<Rank, HostLoad> load_of_hosts(const std::vector<Member>& members, const
     if (o.quota > 0) load.quota = load.quota == 0 ? o.quota : std::min(load.quota, o.quota);
   }
   return hosts;
+}
+
+/// Among the ranks of its host.
+std::ptrdiff_t local_place(const std::vector<std::int32_t>& host, Rank rank) {
+  const auto mine = host.begin() + rank;
+  return std::count(host.begin(), mine, *mine);
+}
+
+/// The node of the GPU that a rank was told is its own (Settings::gpu).
+Result<std::int32_t> gpu_of(const std::string& name, const topo::Graph* graph, const std::vector<std::int32_t>& host,
+                            Rank rank) {
+  if (graph == nullptr)
+    return error(Code::kUnsupported, "HOCKET_GPU='{}' cannot be looked up: this host's topology is not known", name);
+  std::string wanted = name;
+  if (name == "local") wanted = std::to_string(local_place(host, rank));
+  const int node = topo::find_gpu(*graph, wanted);
+  if (node >= 0) return node;
+  std::vector<std::string> known;
+  for (const int gpu : graph->of_kind(topo::NodeKind::kGpu)) {
+    const topo::Node& there = graph->nodes[static_cast<std::size_t>(gpu)];
+    known.push_back(format("{} ({})", there.os_index >= 0 ? there.os_index : there.index, there.name));
+  }
+  return error(Code::kInvalidArgument, "HOCKET_GPU='{}' asks for GPU {}, but this host has {}", name, wanted,
+               known.empty() ? std::string("none") : join(known, ", "));
 }
 
 }  // namespace
@@ -339,6 +396,8 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       state->world.protocols = *p;
     }
   }
+  if (status.ok() && args.settings.tuner) status = check_tuner(*args.settings.tuner);
+  state->world.tuner = args.settings.tuner;
   if (status.ok() && args.parent) {
     state->world.tuning = args.parent->world.tuning;
   } else if (status.ok() && !args.settings.tuning.empty()) {
@@ -440,6 +499,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       const topo::LinkCost cost = topo::link_cost(*graph, topo::LinkKind::kShm);
       outcome.hop_seconds = cost.alpha_seconds;
       outcome.bytes_per_second = cost.beta_bytes_per_second;
+      const topo::LinkCost network = topo::link_cost(*graph, topo::LinkKind::kNet);
+      outcome.net_hop_seconds = network.alpha_seconds;
+      outcome.net_bytes_per_second = network.beta_bytes_per_second;
       const std::string bytes = graph->to_bytes();
       if (auto offset = arena.reserve(bytes.size(), 4096); offset.ok()) {
         graph_offset = *offset;
@@ -478,6 +540,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   world.lanes = args.settings.lanes;
   world.reproducible = args.settings.reproducible;
   world.hosts = hosts;
+  LayoutInputs inputs;
+  inputs.rank = args.rank;
+  inputs.host = host_numbers(members);
   std::uint64_t graph_at = 0, graph_bytes = 0;
   {
     std::vector<Outcome> outcomes(n);
@@ -499,6 +564,12 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       // The slowest host's figures count for all.
       if (o.hop_seconds > 0) world.hop_seconds = std::max(world.hop_seconds, o.hop_seconds);
       if (o.bytes_per_second > 0) world.seconds_per_byte = std::max(world.seconds_per_byte, 1 / o.bytes_per_second);
+      topo::HostLinks links;
+      links.hop_seconds = o.hop_seconds;
+      links.ring_rate = links.tree_rate = links.direct_rate = links.step_rate = o.bytes_per_second;
+      links.net_hop_seconds = o.net_hop_seconds;
+      links.net_rate = o.net_bytes_per_second;
+      inputs.links.push_back(links);
       if (o.cache_bytes != 0) cache = cache == 0 ? o.cache_bytes : std::min(cache, o.cache_bytes);
       world.crowded |= load.crowded();
       if (r == leader) state->wait_policy.crowded = load.crowded();
@@ -534,16 +605,46 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     place = topo::place_of(*graph, engine.address().host, engine.address().token.low,
                            allowed_cpus.ok() ? *allowed_cpus : topo::CpuSet());
   }
+  PlaceCard my_card{place, {}};
+  Status no_gpu;
+  if (!args.settings.gpu.empty()) {
+    auto found = gpu_of(args.settings.gpu, graph.get(), inputs.host, args.rank);
+    if (found.ok()) {
+      my_card.gpu = *found;
+      // Communicators that are made of this one: the same GPU, whatever the place there.
+      if (args.settings.gpu == "local") state->settings.gpu = std::to_string(local_place(inputs.host, args.rank));
+    } else {
+      no_gpu = found.status();
+      my_card.code = static_cast<std::uint32_t>(no_gpu.code());
+      put_text(my_words.text, no_gpu.text());
+    }
+  }
   {
     std::vector<PlaceCard> cards(n);
-    HOCKET_TRY(exchange_all(args.exchange, PlaceCard{place, clock.begin()}, &cards, "places"));
+    my_card.times = clock.begin();
+    HOCKET_TRY(exchange_all(args.exchange, my_card, &cards, "places"));
     clock.end(&cards[0].times);
+    const auto failed = std::find_if(cards.begin(), cards.end(), [](const PlaceCard& card) { return card.code != 0; });
+    if (failed != cards.end()) {
+      std::vector<Words> words(n);
+      HOCKET_TRY(exchange_all(args.exchange, my_words, &words, "errors"));
+      const auto r = static_cast<std::size_t>(failed - cards.begin());
+      return error(told_code(failed->code), "rank {} on {}: {}", r, get_text(members[r].address.host_name),
+                   get_text(words[r].text));
+    }
     if (eager) {
       std::vector<topo::Place> places(n);
       std::transform(cards.begin(), cards.end(), places.begin(), [](const PlaceCard& card) { return card.place; });
       state->domains = topo::domains_of(places);
     }
+    for (const PlaceCard& card : cards) inputs.gpu.push_back(card.gpu);
   }
+  inputs.graph = graph;
+  HOCKET_ASSIGN(world.layout,
+                agree_layout(inputs, [&](std::span<const std::byte> mine_bytes, std::span<std::byte> all) {
+                  return exchange_bytes(args.exchange, mine_bytes, all, "layouts");
+                }));
+  if (world.layout) world.layout_digest = world.layout->digest();
   watch.lap("exchange of outcomes and places");
 
   state->executor = std::make_unique<Executor>(*state->channels, state->fenced);
@@ -574,6 +675,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
              state->rank, state->size, state->id, world.hosts, world.hosts == 1 ? "" : "s",
              world.direct ? "all memory reachable" : "some peers reached by puts only",
              world.crowded ? ", more ranks than cores" : "", tuning_of(world).name(), tuning_of(world).digest());
+  if (world.layout)
+    HOCKET_LOG(LogLevel::kInfo, "rank {} of communicator {:x}: {} ({:016x})", state->rank, state->id,
+               world.layout->to_text(), world.layout->digest());
   return state;
 }
 

@@ -118,8 +118,11 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key, const Uneven* 
   std::unique_ptr<ReadyPlan>& plan = plans[plan_key(algorithm, key.root, call->choice.lanes)];
   if (!plan) {
     auto made = std::make_unique<ReadyPlan>();
-    made->plan =
-        algorithm.build({.world = size, .rank = rank, .root = std::max(key.root, 0), .lanes = call->choice.lanes});
+    made->plan = algorithm.build({.world = size,
+                                  .rank = rank,
+                                  .root = std::max(key.root, 0),
+                                  .lanes = call->choice.lanes,
+                                  .layout = world.layout.get()});
     HOCKET_TRY(make_ready(*made, channel_base(algorithm), algorithm.boards));
     plan = std::move(made);
   }

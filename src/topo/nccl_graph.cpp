@@ -122,6 +122,19 @@ std::string graph_text(const Paths& paths, int id, int pattern, const std::vecto
   return chains.empty() ? out : out + "  </graph>\n";
 }
 
+std::vector<int> cut_at_farthest(const Paths& paths, std::vector<int> ring) {
+  std::size_t begin = 0;
+  PathType farthest = PathType::kLoc;
+  for (std::size_t i = 0; i < ring.size(); ++i) {
+    const PathType type = paths.between(ring[i], ring[(i + 1) % ring.size()]).type;
+    if (type <= farthest) continue;
+    farthest = type;
+    begin = (i + 1) % ring.size();
+  }
+  std::rotate(ring.begin(), ring.begin() + static_cast<std::ptrdiff_t>(begin), ring.end());
+  return ring;
+}
+
 }  // namespace
 
 Result<std::vector<NcclGraph>> parse_nccl_graphs(std::string text, const std::string& name) {
@@ -140,7 +153,9 @@ std::string to_nccl_graph_xml(const Paths& paths, const SearchResult& result, co
   std::vector<Chain> rings;
   std::vector<Chain> trees;
   for (const Ring& ring : result.machine.rings) rings.push_back({ring.gpus, ring.bytes_per_second});
-  for (const Tree& tree : result.trees) trees.push_back({tree.gpus, tree.bytes_per_second});
+  // NCCL's trees are chains inside a host.
+  for (const Ring& ring : result.machine.rings)
+    trees.push_back({cut_at_farthest(paths, ring.gpus), ring.bytes_per_second});
   constexpr int kRingPattern = 4;
   constexpr int kTreePattern = 3;
   return "<graphs version=\"1\">\n" + graph_text(paths, 0, kRingPattern, rings, nics) +

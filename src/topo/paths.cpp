@@ -61,16 +61,21 @@ bool is_part_of_parent(const Graph& graph, int pci_switch) {
   return (is(upper, "c010", "a") && is(lower, "c010", "a")) || (is(upper, "c030", "0") && is(lower, "c030", "1"));
 }
 
-Paths::Paths(const Graph& graph) : graph_(graph), out_(graph.nodes.size() + 1) {
-  gpus_ = graph.of_kind(NodeKind::kGpu);
+Paths::Paths(const Graph& graph) : Paths(graph, graph.of_kind(NodeKind::kGpu)) {}
+
+Paths::Paths(const Graph& graph, std::span<const int> gpus)
+    : graph_(graph), gpus_(gpus.begin(), gpus.end()), out_(graph.nodes.size() + 1) {
   const auto key = [this](int gpu) {
     return std::make_tuple(graph_.ancestor(gpu, NodeKind::kHost), number_of(at(gpu).get("rank")),
                            at(gpu).os_index < 0 ? std::numeric_limits<int>::max() : at(gpu).os_index, gpu);
   };
   std::sort(gpus_.begin(), gpus_.end(), [&key](int a, int b) { return key(a) < key(b); });
 
+  const std::set<int> used(gpus_.begin(), gpus_.end());
+  const auto is_left_out = [&](int node) { return at(node).kind == NodeKind::kGpu && !used.contains(node); };
   std::map<int, std::pair<int, double>> to_crossbar;  // GPU: links, rate
   for (const Edge& edge : graph.edges) {
+    if (is_left_out(edge.from) || is_left_out(edge.to)) continue;
     const NodeKind from = at(edge.from).kind;
     const NodeKind to = at(edge.to).kind;
     if (edge.kind == EdgeKind::kNvlink && (from == NodeKind::kNvSwitch || to == NodeKind::kNvSwitch)) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -58,6 +59,8 @@ class Paths {
   static constexpr int kCrossbar = -2;
 
   explicit Paths(const Graph& graph);
+  /// As if the machine had no other GPUs than these.
+  Paths(const Graph& graph, std::span<const int> gpus);
 
   const Graph& graph() const { return graph_; }
   const std::vector<Link>& links() const { return links_; }

@@ -9,10 +9,12 @@
 #include <map>
 #include <numeric>
 
+#include "base/binary_tree.hpp"
 #include "base/status.hpp"
 #include "topo/disjoint_rings.hpp"
 #include "topo/findings.hpp"
 #include "topo/ring_packer.hpp"
+#include "topo/tree_packer.hpp"
 
 namespace hocket::topo {
 
@@ -161,27 +163,122 @@ double flow_bound(const Paths& paths) {
   return bound == kUnlimited ? 0 : bound;
 }
 
-Tree tree_of(const Paths& paths, const Ring& ring) {
-  // Cut the ring at its farthest hop, and hang the chain up in its middle.
-  const std::size_t n = ring.gpus.size();
-  std::size_t cut = 0;
-  PathType farthest = PathType::kLoc;
-  for (std::size_t i = 0; i < n; ++i) {
-    const PathType type = paths.between(ring.gpus[i], ring.gpus[(i + 1) % n]).type;
-    if (type > farthest) {
-      farthest = type;
-      cut = i;
+void add_loads(const Paths& paths, TreeSet* set) {
+  set->loads.assign(paths.links().size(), 0);
+  set->bytes_per_second = 0;
+  for (const Tree& tree : set->trees) {
+    set->bytes_per_second += tree.bytes_per_second;
+    for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
+      if (tree.parent[i] < 0) continue;
+      const int above = tree.gpus[slot(tree.parent[i])];
+      for (const int link : paths.between(tree.gpus[i], above).links) set->loads[slot(link)] += tree.bytes_per_second;
+      for (const int link : paths.between(above, tree.gpus[i]).links) set->loads[slot(link)] += tree.bytes_per_second;
     }
   }
-  Tree tree;
-  tree.bytes_per_second = ring.bytes_per_second;
-  const int root = static_cast<int>(n / 2);
-  for (std::size_t i = 0; i < n; ++i) {
-    tree.gpus.push_back(ring.gpus[(cut + 1 + i) % n]);
-    const int at = static_cast<int>(i);
-    tree.parent.push_back(at == root ? -1 : at < root ? at + 1 : at - 1);
+}
+
+Tree tree_of(const std::vector<int>& gpus, const std::vector<std::pair<int, int>>& edges, double rate) {
+  return {gpus, parents_of(edges, static_cast<int>(gpus.size())), rate};
+}
+
+// A tree of n GPUs has n - 1 hops, each of which leaves two GPUs, one each way.
+double degree_bound(const Paths& paths) {
+  const std::vector<int>& gpus = paths.gpus();
+  double out = 0;
+  for (const Link& link : paths.links())
+    if (std::find(gpus.begin(), gpus.end(), link.from) != gpus.end()) out += link.bytes_per_second;
+  return out / (2 * static_cast<double>(gpus.size() - 1));
+}
+
+// On a crossbar each GPU's links, `rate` together, carry all hops at it.
+TreeSet trees_of_switch(const std::vector<int>& gpus, double rate) {
+  constexpr int kMostInChain = 8;
+  TreeSet set;
+  const int n = static_cast<int>(gpus.size());
+  std::vector<std::vector<std::pair<int, int>>> trees;
+  double each = 0;
+  if (n <= kMostInChain) {
+    // An inner GPU of a chain has two hops, its ends have one. So that each GPU is an end equally often: of an even
+    // number, chains that begin at every second GPU of an order; of an odd one, at every GPU.
+    const int step = n % 2 == 0 ? 2 : 1;
+    for (int begin = 0; begin < n; begin += step) {
+      trees.emplace_back();
+      for (int i = 0; i + 1 < n; ++i) trees.back().emplace_back((begin + i) % n, (begin + i + 1) % n);
+    }
+    each = rate / ((3 - step) * (n - 1));
+  } else {
+    // Two binary trees whose inner GPUs, of three hops at most, are the other's leaves.
+    for (int tree = 0; tree < 2; ++tree) {
+      std::vector<int> at(slot(n));
+      for (int i = 0; i < n; ++i) at[slot(binary_tree_label(tree, i, n))] = i;
+      trees.emplace_back();
+      for (int label = 1; label < n; ++label)
+        trees.back().emplace_back(at[slot(label)], at[slot(binary_tree_parent(label, n))]);
+    }
+    std::vector<int> hops(slot(n), 0);
+    for (const auto& tree : trees)
+      for (const auto& [a, b] : tree) {
+        ++hops[slot(a)];
+        ++hops[slot(b)];
+      }
+    each = rate / *std::max_element(hops.begin(), hops.end());
   }
-  return tree;
+  for (const auto& tree : trees) set.trees.push_back(tree_of(gpus, tree, each));
+  return set;
+}
+
+TreeSet trees_of_mesh(const Paths& paths, const Island& island) {
+  TreeSet set;
+  const std::size_t n = island.gpus.size();
+  if (n > kMostInMesh) return set;
+  std::vector<std::vector<int>> links(n, std::vector<int>(n, 0));
+  double unit = kUnlimited;
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b < n; ++b) {
+      if (a == b) continue;
+      const Hop way = hop(paths, island.gpus[a], island.gpus[b]);
+      links[a][b] = way.links;
+      if (way.links > 0) unit = std::min(unit, way.rate / way.links);
+    }
+  }
+  const DisjointTrees found = disjoint_trees(links);
+  for (const auto& edges : found.trees) set.trees.push_back(tree_of(island.gpus, edges, unit));
+  set.bound_trees = static_cast<int>(std::floor(found.bound + 1e-9));
+  set.best = found.best;
+  // Links of one kind only: where some are faster, more may be possible.
+  double widest = unit;
+  for (const Link& link : paths.links())
+    if (link.kind == EdgeKind::kNvlink) widest = std::max(widest, link.bytes_per_second / link.links);
+  set.bound_bytes_per_second = found.bound * widest;
+  return set;
+}
+
+TreeSet find_trees(const Paths& paths, const SearchResult& result) {
+  TreeSet set;
+  if (paths.gpus().size() < 2) return set;
+  const bool one = result.islands.size() == 1;
+  if (one && result.islands[0].kind == IslandKind::kSwitched && result.islands[0].complete) {
+    const Island& island = result.islands[0];
+    set = trees_of_switch(island.gpus, island.rings.bound_bytes_per_second);
+    double out = 0;
+    for (const int a : island.gpus) {
+      double widest = 0;
+      for (const int b : island.gpus)
+        if (a != b) widest = std::max(widest, hop(paths, a, b).rate);
+      out += widest;
+    }
+    set.bound_bytes_per_second = out / (2 * static_cast<double>(island.gpus.size() - 1));
+  } else if (one) {
+    set = trees_of_mesh(paths, result.islands[0]);
+  } else {
+    const double bound = std::min(flow_bound(paths), degree_bound(paths));
+    const PackedTrees packed = pack_trees(paths, bound);
+    for (const auto& edges : packed.trees) set.trees.push_back(tree_of(paths.gpus(), edges, packed.rate));
+    set.bound_bytes_per_second = bound;
+  }
+  add_loads(paths, &set);
+  set.best |= !set.trees.empty() && set.gap() < 1e-9;
+  return set;
 }
 
 }  // namespace
@@ -202,7 +299,7 @@ SearchResult search(const Paths& paths) {
     add_loads(paths, &result.machine);
     result.machine.best = result.machine.gap() < 1e-9;
   }
-  for (const Ring& ring : result.machine.rings) result.trees.push_back(tree_of(paths, ring));
+  result.trees = find_trees(paths, result);
   result.findings = findings_of(paths);
   return result;
 }
@@ -227,6 +324,48 @@ Status check_rings(const Paths& paths, const std::vector<int>& gpus, const RingS
   }
   if (set.bytes_per_second > set.bound_bytes_per_second * kRounding)
     return error(Code::kInternal, "rings carry {:.4g} GB/s, the bound is {:.4g}", set.bytes_per_second / 1e9,
+                 set.bound_bytes_per_second / 1e9);
+  return {};
+}
+
+int depth_of(const Tree& tree) {
+  int deepest = 0;
+  for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
+    int depth = 0;
+    for (int at = static_cast<int>(i); tree.parent[slot(at)] >= 0 && depth <= static_cast<int>(tree.gpus.size());
+         ++depth)
+      at = tree.parent[slot(at)];
+    deepest = std::max(deepest, depth);
+  }
+  return deepest;
+}
+
+Status check_trees(const Paths& paths, const std::vector<int>& gpus, const TreeSet& set) {
+  std::vector<int> all = gpus;
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < set.trees.size(); ++i) {
+    const Tree& tree = set.trees[i];
+    std::vector<int> visited = tree.gpus;
+    std::sort(visited.begin(), visited.end());
+    if (visited != all || tree.parent.size() != all.size())
+      return error(Code::kInternal, "tree {} does not have every GPU once", i);
+    const int n = static_cast<int>(all.size());
+    if (std::any_of(tree.parent.begin(), tree.parent.end(), [n](int p) { return p < -1 || p >= n; }) ||
+        std::count(tree.parent.begin(), tree.parent.end(), -1) != 1 || depth_of(tree) >= n)
+      return error(Code::kInternal, "tree {} is no tree", i);
+    if (!(tree.bytes_per_second > 0)) return error(Code::kInternal, "tree {} has no rate", i);
+  }
+  TreeSet again = set;
+  add_loads(paths, &again);
+  constexpr double kRounding = 1 + 1e-9;
+  for (std::size_t i = 0; i < again.loads.size(); ++i) {
+    const Link& link = paths.links()[i];
+    if (again.loads[i] > link.bytes_per_second * kRounding)
+      return error(Code::kInternal, "link {} from node {} to {} carries {:.4g} of {:.4g} GB/s of trees", i, link.from,
+                   link.to, again.loads[i] / 1e9, link.bytes_per_second / 1e9);
+  }
+  if (again.bytes_per_second > set.bound_bytes_per_second * kRounding)
+    return error(Code::kInternal, "trees carry {:.4g} GB/s, the bound is {:.4g}", again.bytes_per_second / 1e9,
                  set.bound_bytes_per_second / 1e9);
   return {};
 }

@@ -7,6 +7,10 @@
 // GPU first. A RingSet carries its proof: the load on each link, and a bound that no solution exceeds (every ring
 // crosses every cut between two GPUs, so all together carry no more than the smallest maximum flow).
 //
+// Trees are packed for themselves: edge-disjoint spanning trees of a mesh, chains that take turns at their ends or
+// double binary trees on a switch, trees grown over shared links elsewhere (tree_packer.hpp). Each carries a reduction
+// up and a broadcast down at once, so a hop loads its links both ways. A TreeSet carries its proof, too.
+//
 // Deterministic and bounded: 16 GPUs in tens of ms, 72 in a second or two; more than
 // 576, or 128 in one mesh, are not searched. Any thread. Source of the idea to search rings on
 // shared links: NCCL; of the proof: Menger 1927.
@@ -52,17 +56,27 @@ struct Island {
   RingSet rings;          ///< of this island alone; none for one GPU
 };
 
-/// A chain through all GPUs of a ring, rooted in its middle: half the depth, the same links.
 struct Tree {
-  std::vector<int> gpus;    ///< Graph nodes
-  std::vector<int> parent;  ///< [gpus]: index in `gpus`; -1 for the root
-  double bytes_per_second = 0;
+  std::vector<int> gpus;        ///< Graph nodes
+  std::vector<int> parent;      ///< [gpus]: index in `gpus`; -1 for the root
+  double bytes_per_second = 0;  ///< up and down at once
+};
+
+struct TreeSet {
+  std::vector<Tree> trees;
+  double bytes_per_second = 0;        ///< of all trees together
+  double bound_bytes_per_second = 0;  ///< no set of trees carries more
+  int bound_trees = 0;                ///< in meshes: no set has more trees of one link each; else 0
+  bool best = false;                  ///< the bound is met, in meshes by the number of trees
+  std::vector<double> loads;          ///< [Paths::links()], bytes/s
+
+  double gap() const { return bound_bytes_per_second > 0 ? 1 - bytes_per_second / bound_bytes_per_second : 0; }
 };
 
 struct SearchResult {
   std::vector<Island> islands;  ///< largest first
   RingSet machine;              ///< rings over all GPUs; of the island itself where there is only one
-  std::vector<Tree> trees;      ///< one for each ring of `machine`
+  TreeSet trees;                ///< over all GPUs
   /// What a healthy machine would not have: a GPU with fewer links than its like, a narrow PCI link …
   std::vector<std::string> findings;
 
@@ -75,6 +89,12 @@ SearchResult search(const Paths& paths);
 /// kInternal if a ring misses a GPU or uses one twice, or if a link carries more than it can. Every result of search()
 /// holds; this is for tests and for rings from elsewhere.
 Status check_rings(const Paths& paths, const std::vector<int>& gpus, const RingSet& set);
+
+/// kInternal if a tree misses a GPU or is none, or if a link carries more than it can; as check_rings.
+Status check_trees(const Paths& paths, const std::vector<int>& gpus, const TreeSet& set);
+
+/// Hops from the root to the farthest GPU.
+int depth_of(const Tree& tree);
 
 /// "switch of 18 links", "mesh, 6 links, 4 neighbours", "2 meshes of 4, 3 links", "PCI".
 std::string structure_text(const Paths& paths, const SearchResult& result);

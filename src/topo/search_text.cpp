@@ -56,6 +56,43 @@ std::string rings_text(const Paths& paths, const RingSet& set, std::string_view 
   return out + format("; the fullest link carries {:.0f} %\n", fullest * 100);
 }
 
+std::string tree_text(const Graph& graph, const Tree& tree) {
+  // "3 > 1, 2; 1 > 0": who is above whom, from the root on.
+  std::vector<std::string> parts;
+  std::vector<int> next;
+  for (std::size_t i = 0; i < tree.gpus.size(); ++i)
+    if (tree.parent[i] < 0) next.push_back(static_cast<int>(i));
+  for (std::size_t at = 0; at < next.size(); ++at) {
+    std::vector<int> below;
+    for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
+      if (tree.parent[i] != next[at]) continue;
+      below.push_back(tree.gpus[i]);
+      next.push_back(static_cast<int>(i));
+    }
+    if (below.empty()) continue;
+    const std::string above = gpu_label(graph, tree.gpus[static_cast<std::size_t>(next[at])]);
+    parts.push_back(format("{} > {}", above, order_text(graph, below)));
+  }
+  return join(parts, "; ");
+}
+
+std::string trees_text(const Paths& paths, const TreeSet& set, std::string_view indent) {
+  std::string out;
+  std::map<std::string, int> seen;
+  int deepest = 0;
+  for (const Tree& tree : set.trees) {
+    deepest = std::max(deepest, depth_of(tree));
+    const std::string text = tree_text(paths.graph(), tree);
+    if (++seen[text] == 1) out += format("{}{}  {:.4g} GB/s\n", indent, text, tree.bytes_per_second / 1e9);
+  }
+  out += format("{}together {:.4g} GB/s up and down, bound {:.4g} GB/s", indent, set.bytes_per_second / 1e9,
+                set.bound_bytes_per_second / 1e9);
+  if (set.bound_trees > 0) out += format(" ({} trees of {})", set.trees.size(), set.bound_trees);
+  out += set.gap() < 1e-9 ? std::string(", no better set exists")
+                          : format(", gap {:.1f} %{}", set.gap() * 100, set.best ? ", none has more trees" : "");
+  return out + format("; {} hops deep\n", deepest);
+}
+
 }  // namespace
 
 std::string structure_text(const Paths& paths, const SearchResult& result) {
@@ -105,6 +142,7 @@ std::string search_text(const Paths& paths, const SearchResult& result) {
     out += result.machine.rings.empty() ? "  none: some GPUs do not reach each other inside the host\n"
                                         : rings_text(paths, result.machine, "  ");
   }
+  if (!result.trees.trees.empty()) out += "trees of all GPUs\n" + trees_text(paths, result.trees, "  ");
   if (result.direct()) out += "direct  every GPU reaches every other one in one hop\n";
   for (const std::string& finding : result.findings) out += format("finding  {}\n", finding);
   return out;

@@ -70,6 +70,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
                                    "HOCKET_HOST_ID=box 1",
                                    "NCCL_TOPO_FILE=/theirs.xml",
                                    "HOCKET_TOPO_FILE=/etc/topo.xml",
+                                   "HOCKET_GPU=0000:3b:00.0",
                                    "NCCL_GRAPH_DUMP_FILE=/tmp/graph.xml",
                                    "NCCL_DEBUG=INFO",
                                    "HOCKET_INTERFACE=^docker",
@@ -99,6 +100,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
   EXPECT_EQ(settings.spin, 50us);
   EXPECT_EQ(settings.host_id, "box 1");
   EXPECT_EQ(settings.topo_file, "/etc/topo.xml");
+  EXPECT_EQ(settings.gpu, "0000:3b:00.0");
   EXPECT_EQ(settings.graph_dump_file, "/tmp/graph.xml");
   EXPECT_EQ(settings.interfaces, "^docker");
   EXPECT_EQ(settings.ports, "4000-4010");
@@ -113,7 +115,7 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
       "HOCKET_REPRODUCIBLE=1 HOCKET_DRAIN=1 HOCKET_TUNING=/etc/hocket tuning HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 "
-      "HOCKET_TOPO_FILE=/etc/topo.xml HOCKET_GRAPH_DUMP_FILE=/tmp/graph.xml HOCKET_INTERFACE=^docker "
+      "HOCKET_TOPO_FILE=/etc/topo.xml HOCKET_GPU=0000:3b:00.0 HOCKET_GRAPH_DUMP_FILE=/tmp/graph.xml HOCKET_INTERFACE=^docker "
       "HOCKET_PORTS=4000-4010 "
       "HOCKET_TCP_STREAMS=4 HOCKET_LINK_TIMEOUT=2.5 "
       "HOCKET_LOG=debug "

@@ -345,22 +345,6 @@ TEST(Search, PlacesThatNoKnownLinkJoinsAreNoLimit) {
   EXPECT_TRUE(result.machine.best);
 }
 
-TEST(Search, TreesUseTheRingsLinksAtHalfTheDepth) {
-  const Graph graph = tree_machine();
-  const Paths paths(graph);
-  const SearchResult result = checked(paths);
-  ASSERT_EQ(result.trees.size(), result.machine.rings.size());
-  for (const Tree& tree : result.trees) {
-    EXPECT_EQ(std::count(tree.parent.begin(), tree.parent.end(), -1), 1);
-    for (std::size_t i = 0; i < tree.parent.size(); ++i) {
-      std::size_t depth = 0;
-      for (int at = static_cast<int>(i); tree.parent[static_cast<std::size_t>(at)] >= 0;
-           at = tree.parent[static_cast<std::size_t>(at)])
-        ASSERT_LE(++depth, tree.gpus.size() / 2);
-    }
-  }
-}
-
 TEST(Search, NoGpuAndOneGpuAreAnswers) {
   const Graph none = machine(cpu(0, ""));
   const Paths of_none(none);
