@@ -183,6 +183,9 @@ class Picture {
 
   void text(std::string* out, double x, double y, const std::string& words, const std::string& more = "") {
     *out += format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, escaped(words));
+    // Lines of text begin at the left edge; nothing measures them before a browser does.
+    const double letter = more.find("bold") == more.npos ? 5.9 : 8.8;
+    if (x == kGap) width_ = std::max(width_, x + letter * static_cast<double>(words.size()) + kGap);
   }
 
   // The nearest node above that has a box.
@@ -259,12 +262,12 @@ class Picture {
   }
 
   void arc(std::string* out, int from, int to, double shift, const std::string& colour, double thick, double opacity,
-           const std::string& tip, const std::string& more = "") {
+           const std::string& tip, const std::string& more = "", double deeper = 1) {
     const double row = leaf_y_ + kLeafHeight;
     const double x1 = boxes_[from].middle() + shift;
     const double x2 = boxes_[to].middle() + shift;
     // Far arcs go deeper, but not without end.
-    const double deep = 16 + 5 * std::sqrt(std::abs(x2 - x1));
+    const double deep = deeper * (16 + 5 * std::sqrt(std::abs(x2 - x1)));
     const double low = row + deep;
     bottom_ = std::max(bottom_, row + deep * 0.75 + 8);
     *out += format(
@@ -303,7 +306,7 @@ class Picture {
     return found;
   }
 
-  // In a group of their own, so that a page can hide them; dashed, from the middle of each GPU but for a shift.
+  // In a group of their own, so that a page can hide them; dashed, and below the rings.
   void draw_trees() {
     const std::vector<topo::Tree> trees = distinct_trees();
     front_ += "<g class=\"trees\">\n";
@@ -315,7 +318,7 @@ class Picture {
         const int above = tree.gpus[static_cast<std::size_t>(tree.parent[i])];
         arc(&front_, above, tree.gpus[i], shift, kColours[t], 1.6, 0.9,
             format("tree {}: {} above {}", t, topo::gpu_label(graph_, above), topo::gpu_label(graph_, tree.gpus[i])),
-            " stroke-dasharray=\"5 3\"");
+            " stroke-dasharray=\"5 3\"", 1.35);
       }
     }
     front_ += "</g>\n";
@@ -412,21 +415,17 @@ class Picture {
       y += 14;
     }
     if (const topo::TreeSet& set = result_.trees; !set.trees.empty()) {
-      std::vector<std::string> roots;
       int deepest = 0;
-      for (const topo::Tree& tree : distinct_trees()) {
-        const auto root =
-            static_cast<std::size_t>(std::find(tree.parent.begin(), tree.parent.end(), -1) - tree.parent.begin());
-        roots.push_back(topo::gpu_label(graph_, tree.gpus[root]));
-      }
       for (const topo::Tree& tree : set.trees) deepest = std::max(deepest, depth_of(tree));
-      text(
-          &front_, kGap, y,
-          format(
-              "{} tree{} (dashed) of depth {}, roots {}{}: together {:.4g} GB/s up and down at once, bound {:.4g} GB/s",
-              set.trees.size(), set.trees.size() == 1 ? "" : "s", deepest, hocket::join(roots, ", "),
-              set.trees.size() > roots.size() ? " …" : "", set.bytes_per_second / 1e9,
-              set.bound_bytes_per_second / 1e9));
+      const std::vector<topo::Tree> drawn = distinct_trees();
+      for (std::size_t t = 0; t < drawn.size(); ++t, y += 14)
+        text(&front_, kGap, y,
+             format("tree {}  at {:.4g} GB/s", tree_text(graph_, drawn[t]), drawn[t].bytes_per_second / 1e9),
+             format("fill=\"{}\"", kColours[t]));
+      text(&front_, kGap, y,
+           format("{} tree{} (dashed) of depth {}: together {:.4g} GB/s up and down at once, bound {:.4g} GB/s",
+                  set.trees.size(), set.trees.size() == 1 ? "" : "s", deepest, set.bytes_per_second / 1e9,
+                  set.bound_bytes_per_second / 1e9));
       y += 14;
     }
     for (const std::string& finding : result_.findings) {

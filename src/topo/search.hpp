@@ -96,6 +96,9 @@ Status check_trees(const Paths& paths, const std::vector<int>& gpus, const TreeS
 /// Hops from the root to the farthest GPU.
 int depth_of(const Tree& tree);
 
+/// "3 > 1 2; 1 > 0": who is above whom, from the root on.
+std::string tree_text(const Graph& graph, const Tree& tree);
+
 /// "switch of 18 links", "mesh, 6 links, 4 neighbours", "2 meshes of 4, 3 links", "PCI".
 std::string structure_text(const Paths& paths, const SearchResult& result);
 

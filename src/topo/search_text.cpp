@@ -56,26 +56,6 @@ std::string rings_text(const Paths& paths, const RingSet& set, std::string_view 
   return out + format("; the fullest link carries {:.0f} %\n", fullest * 100);
 }
 
-std::string tree_text(const Graph& graph, const Tree& tree) {
-  // "3 > 1, 2; 1 > 0": who is above whom, from the root on.
-  std::vector<std::string> parts;
-  std::vector<int> next;
-  for (std::size_t i = 0; i < tree.gpus.size(); ++i)
-    if (tree.parent[i] < 0) next.push_back(static_cast<int>(i));
-  for (std::size_t at = 0; at < next.size(); ++at) {
-    std::vector<int> below;
-    for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
-      if (tree.parent[i] != next[at]) continue;
-      below.push_back(tree.gpus[i]);
-      next.push_back(static_cast<int>(i));
-    }
-    if (below.empty()) continue;
-    const std::string above = gpu_label(graph, tree.gpus[static_cast<std::size_t>(next[at])]);
-    parts.push_back(format("{} > {}", above, order_text(graph, below)));
-  }
-  return join(parts, "; ");
-}
-
 std::string trees_text(const Paths& paths, const TreeSet& set, std::string_view indent) {
   std::string out;
   std::map<std::string, int> seen;
@@ -94,6 +74,25 @@ std::string trees_text(const Paths& paths, const TreeSet& set, std::string_view 
 }
 
 }  // namespace
+
+std::string tree_text(const Graph& graph, const Tree& tree) {
+  std::vector<std::string> parts;
+  std::vector<int> next;
+  for (std::size_t i = 0; i < tree.gpus.size(); ++i)
+    if (tree.parent[i] < 0) next.push_back(static_cast<int>(i));
+  for (std::size_t at = 0; at < next.size(); ++at) {
+    std::vector<int> below;
+    for (std::size_t i = 0; i < tree.gpus.size(); ++i) {
+      if (tree.parent[i] != next[at]) continue;
+      below.push_back(tree.gpus[i]);
+      next.push_back(static_cast<int>(i));
+    }
+    if (below.empty()) continue;
+    const std::string above = gpu_label(graph, tree.gpus[static_cast<std::size_t>(next[at])]);
+    parts.push_back(format("{} > {}", above, order_text(graph, below)));
+  }
+  return join(parts, "; ");
+}
 
 std::string structure_text(const Paths& paths, const SearchResult& result) {
   if (paths.gpus().empty()) return "no GPU";

@@ -133,6 +133,12 @@ TEST(DisjointTrees, ABudgetEndsTheSearchWithWhatThereIs) {
   EXPECT_GE(found.trees.size(), 1u);
 }
 
+TEST(DisjointTrees, MoreLinksThanAnyMachineHasAreNotSearched) {
+  const DisjointTrees found = disjoint_trees(complete(3, 1'000'000'000));
+  EXPECT_TRUE(found.trees.empty());
+  EXPECT_FALSE(found.best);
+}
+
 TEST(DisjointTrees, HungUpWhereItIsLeastDeep) {
   const std::vector<std::pair<int, int>> chain = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}};
   const std::vector<int> parents = parents_of(chain, 7);
