@@ -110,7 +110,9 @@ std::string devices_text(const Graph& graph) {
       out += hocket::format("  nearest {} {}, uses {} at {:.3g} GB/s", hocket::join(names, ","), to_string(of_gpu.type),
                             nic_name(graph, of_gpu.chosen), of_gpu.bytes_per_second / 1e9);
     }
-    out += hocket::format("  helper threads on CPUs {}\n", near_cpus(graph, of_gpu.gpu).to_string());
+    const std::string cpus = near_cpus(graph, of_gpu.gpu).to_string();
+    out += cpus.empty() ? std::string("  helper threads anywhere: CPUs are unknown\n")
+                        : hocket::format("  helper threads on CPUs {}\n", cpus);
   }
   for (const hocket::topo::NicUse& use : plan.nics) {
     if (!use.aside.empty()) out += hocket::format("NIC {} set aside: {}\n", use.name, use.aside);

@@ -167,13 +167,13 @@ std::string Graph::to_text() const {
   std::string out = format("source  {}\n", printable(source));
   if (!host_id.empty()) out += format("host id  {}\n", printable(host_id));
   if (cpus.allowed.empty() && cpus.online.empty()) {
-    out += "CPUs  unknown: the source does not tell of them";
+    out += "CPUs  unknown: the source does not tell of them\n";
   } else {
     out += format("CPUs  {} allowed ({})", cpus.allowed.count(), cpus.allowed.to_string());
     out += cpus.online.empty() ? ", online unknown"
                                : format(" of {} online ({})", cpus.online.count(), cpus.online.to_string());
+    out += cpus.quota_cpus > 0 ? format(", cgroup quota {:.2f} CPUs\n", cpus.quota_cpus) : ", no cgroup quota\n";
   }
-  out += cpus.quota_cpus > 0 ? format(", cgroup quota {:.2f} CPUs\n", cpus.quota_cpus) : ", no cgroup quota\n";
 
   std::vector<int> depth(nodes.size(), 0);
   for (std::size_t i = 0; i < nodes.size(); ++i) {

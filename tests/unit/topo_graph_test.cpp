@@ -251,6 +251,13 @@ TEST(Graph, TextIsATreeWithOneLinePerGroupOfEqualCores) {
   EXPECT_NE(text.find("note  a note"), std::string::npos) << text;
 }
 
+TEST(GraphText, UnknownCpusAreNotZero) {
+  Graph graph;
+  graph.add(NodeKind::kHost, -1);
+  EXPECT_NE(graph.to_text().find("CPUs  unknown"), std::string::npos) << graph.to_text();
+  EXPECT_EQ(graph.to_text().find("()"), std::string::npos) << graph.to_text();
+}
+
 TEST(Graph, TextCarriesNoControlCharacterFromAName) {
   Graph graph = small_machine();
   graph.nodes.back().name = "evil\x1b[2J\n";
