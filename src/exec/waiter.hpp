@@ -24,9 +24,9 @@ struct WaitPolicy {
 /// One wait of one call: from the first turn that did nothing to the next that does something.
 class Waiter {
  public:
-  /// `costly`: each look is a system call or more, so that the clock costs nothing in comparison.
+  /// `costly`: each look is a system call or more, so that a few of them take as long as many at a cache line.
   Waiter(const WaitPolicy& policy, Doorbell& bell, bool costly = false)
-      : policy_(policy), bell_(bell), looks_(costly ? 1 : 64) {}
+      : policy_(policy), bell_(bell), looks_(costly ? 4 : 64) {}
 
   /// Something moved: the next wait starts anew.
   void reset() {

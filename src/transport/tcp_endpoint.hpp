@@ -69,7 +69,8 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   bool sending() const noexcept { return sending_.load(std::memory_order_acquire); }
   /// One side of the connection ended a moment ago: the rest must follow soon.
   bool ending() const noexcept { return ending_since_.load(std::memory_order_relaxed) != 0; }
-  std::int64_t last_driven_ns() const noexcept { return last_driven_.load(std::memory_order_relaxed); }
+  /// Grows while somebody who waits drives.
+  std::uint64_t drives() const noexcept { return drives_.load(std::memory_order_relaxed); }
   int watchers() const noexcept { return watchers_.load(std::memory_order_seq_cst); }
   /// Looks whether the peer's host still acknowledges what was sent. `unknown`: something is still unacknowledged.
   void check_link(std::int64_t limit_ns, bool* unknown);
@@ -77,8 +78,9 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   void drive_for_nobody();
   // What the thread has to do with this endpoint: see IoThread.
   std::atomic<bool> armed{false};           ///< its sockets wake the thread
-  std::atomic<bool> attended{false};        ///< the thread looks after it every millisecond
+  std::atomic<bool> attended{false};        ///< the thread looks after it every few milliseconds
   std::atomic<bool> unacknowledged{false};  ///< the thread looks for acknowledgements
+  std::uint64_t seen_drives = 0;            ///< the thread's: drives() when it last looked
 
  private:
   struct Operation {
@@ -144,7 +146,7 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   std::atomic<bool> failed_{false};  // release, after error_
   std::atomic<bool> sending_{false};
   std::atomic<std::int64_t> ending_since_{0};
-  std::atomic<std::int64_t> last_driven_{0};
+  std::atomic<std::uint64_t> drives_{0};
   std::atomic<int> watchers_{0};
   std::atomic<bool> same_host_{false};
   std::atomic<int> peer_cpu_{-1};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/status.hpp"
@@ -14,8 +15,9 @@
 namespace hocket::tcp {
 namespace {
 
-/// A connection that nobody has driven for so long has nobody who waits in a call.
-constexpr std::int64_t kQuietNs = 1'000'000;
+/// A connection that nobody has driven from one look to the next has nobody who waits in a call. Each look wakes the
+/// thread, so they get rarer while there is somebody.
+constexpr std::int64_t kFirstLookNs = 1'000'000, kRareLookNs = 8'000'000;
 constexpr std::int64_t kCheckNs = 250'000'000;
 
 // What an event is about: an endpoint's address (even) or a number of an acceptor's (odd), 0: the thread itself.
@@ -156,7 +158,7 @@ void IoThread::run() {
   for (;;) {
     os::Deadline due = hooks_.due();
     const std::int64_t now = os::now_ns();
-    if (!ticking_.empty()) due = std::min(due, os::Deadline::at_ns(now + kQuietNs));
+    if (!ticking_.empty()) due = std::min(due, os::Deadline::at_ns(std::max(next_look_, now)));
     if (!unacknowledged_.empty()) due = std::min(due, os::Deadline::at_ns(std::max(next_check_, now)));
     const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), due.poll_timeout_ms());
     {
@@ -185,7 +187,7 @@ void IoThread::run() {
       for (TcpEndpoint* wants : wants_attention_) {
         const auto found = endpoints_.find(wants);
         if (found == endpoints_.end()) continue;
-        if (wants->attended.load()) ticking_.insert(found->second);
+        if (wants->attended.load()) tick(found->second);
         if (wants->unacknowledged.load()) {
           if (unacknowledged_.empty()) next_check_ = os::now_ns() + kCheckNs;
           unacknowledged_.insert(found->second);
@@ -201,24 +203,35 @@ void IoThread::run() {
 
 void IoThread::endpoint_event(const std::shared_ptr<TcpEndpoint>& endpoint) {
   endpoint->armed.store(false, std::memory_order_seq_cst);
-  const bool quiet = os::now_ns() - endpoint->last_driven_ns() > kQuietNs;
-  if (quiet || endpoint->watchers() > 0) {
+  if (nobody_drove(*endpoint) || endpoint->watchers() > 0) {
     endpoint->drive_for_nobody();
     if (endpoint->error().ok()) arm(*endpoint);
     return;
   }
   endpoint->attended.store(true, std::memory_order_seq_cst);
-  ticking_.insert(endpoint);
+  tick(endpoint);
   // Who began to watch meanwhile saw it armed.
   if (endpoint->watchers() > 0) arm(*endpoint);
 }
 
+bool IoThread::nobody_drove(TcpEndpoint& endpoint) {
+  const std::uint64_t drives = endpoint.drives();
+  return std::exchange(endpoint.seen_drives, drives) == drives;
+}
+
+void IoThread::tick(std::shared_ptr<TcpEndpoint> endpoint) {
+  if (!ticking_.insert(std::move(endpoint)).second) return;
+  look_ns_ = kFirstLookNs;
+  next_look_ = os::now_ns() + look_ns_;
+}
+
 void IoThread::look_after() {
-  const std::int64_t now = os::now_ns();
+  if (ticking_.empty() || os::now_ns() < next_look_) return;
+  look_ns_ = std::min(2 * look_ns_, kRareLookNs);
+  next_look_ = os::now_ns() + look_ns_;
   for (auto it = ticking_.begin(); it != ticking_.end();) {
     TcpEndpoint& endpoint = **it;
-    const bool quiet = now - endpoint.last_driven_ns() > kQuietNs;
-    if (!quiet && endpoint.watchers() == 0 && endpoint.error().ok()) {
+    if (!nobody_drove(endpoint) && endpoint.watchers() == 0 && endpoint.error().ok()) {
       ++it;
       continue;
     }

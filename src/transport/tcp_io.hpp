@@ -3,8 +3,8 @@
 //
 // It sleeps in epoll, each socket armed for one event. What it then does depends on who else is there:
 //   some thread sleeps until a signal comes (watchers)   it drives, and arms again at once
-//   some thread has driven within a millisecond          it keeps out of the way, and looks again every millisecond
-//   nobody                                               it drives, and arms again
+//   some thread has driven since it last looked          it keeps out of the way, and looks again in 1 to 8 ms
+//   nobody has                                           it drives, and arms again
 // So a waiting caller is never disturbed but once, and connections without traffic cost nothing.
 //
 // It also looks, four times a second while anything that was sent is unacknowledged, whether the peer's host still
@@ -68,6 +68,8 @@ class IoThread {
   explicit IoThread(std::chrono::nanoseconds link_timeout) : link_timeout_ns_(link_timeout.count()) {}
   void run();
   void endpoint_event(const std::shared_ptr<TcpEndpoint>& endpoint);
+  void tick(std::shared_ptr<TcpEndpoint> endpoint);
+  static bool nobody_drove(TcpEndpoint& endpoint);
   void look_after();
   void check_links();
   void announce();
@@ -83,6 +85,8 @@ class IoThread {
   std::set<std::shared_ptr<TcpEndpoint>> ticking_;
   std::set<std::shared_ptr<TcpEndpoint>> unacknowledged_;
   std::int64_t next_check_ = 0;
+  std::int64_t next_look_ = 0;  // after those that tick
+  std::int64_t look_ns_ = 0;
 
   std::mutex mutex_;  // guards what follows
   bool stop_ = false;
