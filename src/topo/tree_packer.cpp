@@ -310,6 +310,8 @@ class Grower {
     return trees;
   }
 
+  bool may_go_on() const { return steps_ > 0; }
+
   std::vector<double> rates(double bound) const {
     std::vector<double> rates;
     for (const Path& path : way_)
@@ -340,7 +342,8 @@ class Grower {
   const Path& way(std::size_t a, std::size_t b) const { return way_[a * n_ + b]; }
 
   /// What is left of the fullest link both ways; negative: not enough.
-  double room(std::size_t a, std::size_t b, double rate) const {
+  double room(std::size_t a, std::size_t b, double rate) {
+    --steps_;
     if (way(a, b).type >= PathType::kNet || way(b, a).type >= PathType::kNet) return -1;
     double room = std::numeric_limits<double>::max();
     for (const Path* path : {&way(a, b), &way(b, a)})
@@ -407,6 +410,7 @@ class Grower {
   std::size_t n_;
   std::vector<Path> way_;
   std::vector<double> left_;
+  std::int64_t steps_ = 20'000'000;  // looks at a way; about half a second
 };
 
 }  // namespace
@@ -417,6 +421,7 @@ PackedTrees pack_trees(const Paths& paths, double bound) {
   Grower grower(paths);
   const auto total = [](const PackedTrees& one) { return one.rate * static_cast<double>(one.trees.size()); };
   for (const double rate : grower.rates(bound)) {
+    if (!grower.may_go_on()) break;
     PackedTrees packed{grower.pack(rate, bound), rate};
     // More trees take more lanes, which a few percent are not worth.
     const double worth = packed.trees.size() > best.trees.size() ? 1.03 : kRounding;
