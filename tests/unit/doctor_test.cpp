@@ -24,6 +24,7 @@ os::NetCandidate address(const char* text, const char* interface, os::NetReach r
 Facts healthy() {
   Facts facts;
   facts.host = "node1";
+  facts.settings = std::string();
   facts.kernel = std::string("6.1.0");
   facts.memfd = true;
   facts.pidfd = true;
@@ -105,6 +106,12 @@ void change(Fact<T>& fact, const std::function<void(T&)>& how) {
 }
 
 const Case kCases[] = {
+    {"malformed", "settings", Severity::kError,
+     [](Facts& f) { f.settings = Status(Code::kInvalidArgument, "HOCKET_SLOTS='x' is not understood"); },
+     "HOCKET_SLOTS='x'", "unset"},
+    {"mistyped", "settings", Severity::kWarning,
+     [](Facts& f) { f.unknown_variables = {"HOCKET_ALGOS, the nearest known one is HOCKET_ALGO"}; },
+     "unknown variable HOCKET_ALGOS, the nearest", "unset HOCKET_ALGOS, "},
     {"memfd", "kernel", Severity::kError,
      [](Facts& f) { f.memfd = Status(Code::kSystem, "memfd_create: Function not implemented"); }, "not implemented",
      "seccomp"},

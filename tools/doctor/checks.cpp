@@ -36,6 +36,26 @@ int likely_ranks(const Facts& facts) {
   return std::clamp(static_cast<int>(cpus), 2, 1024);
 }
 
+// ---- Settings ----
+
+Findings settings(const Facts& facts) {
+  Findings found;
+  if (!facts.settings && !facts.root.empty()) return {unknown("the settings of a job", facts.settings.why)};
+  if (!facts.settings) {
+    found.push_back(finding(Severity::kError, facts.settings.why, "no communicator can be made with it",
+                            "set it right, or unset it"));
+  }
+  for (const std::string& variable : facts.unknown_variables) {
+    found.push_back(
+        finding(Severity::kWarning, "unknown variable " + variable, "it is ignored, whatever was meant",
+                format("unset {}, and set the one that was meant", variable.substr(0, variable.find(',')))));
+  }
+  if (found.empty()) {
+    found.push_back(fine(facts.settings->empty() ? "no HOCKET_ variable changes a default" : *facts.settings));
+  }
+  return found;
+}
+
 // ---- Kernel ----
 
 Findings kernel(const Facts& facts) {
@@ -545,6 +565,7 @@ Findings gpu_direct(const Facts& facts) {
 }
 
 constexpr Check kChecks[] = {
+    {"settings", settings},
     {"kernel", kernel},
     {"cpus", cpus},
     {"memory", memory},

@@ -29,6 +29,7 @@
 #include "base/os/memfd.hpp"
 #include "base/os/pidfd.hpp"
 #include "base/os/unique_fd.hpp"
+#include "base/settings.hpp"
 #include "base/status.hpp"
 #include "topo/findings.hpp"
 #include "topo/hwloc_reader.hpp"
@@ -544,6 +545,20 @@ Facts read_facts(const std::string& root) {
   if (root.empty() && ::gethostname(name, sizeof name - 1) == 0) facts.host = name;
   if (facts.host.empty()) facts.host = saved_name.empty() ? "unnamed" : saved_name;
 
+  if (root.empty()) {
+    const auto settings = parse_environment(environ, false);
+    facts.settings =
+        settings.ok() ? Fact<std::string>(describe_changes(*settings)) : Fact<std::string>(settings.status());
+    const std::vector<std::string_view> known = known_variables();
+    for (char** entry = environ; *entry; ++entry) {
+      const std::string_view variable = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
+      if (variable.starts_with("HOCKET_") && !is_known_variable(variable))
+        facts.unknown_variables.push_back(
+            format("{}, the nearest known one is {}", variable, nearest_name(variable, known)));
+    }
+  } else {
+    facts.settings = only_live("them");
+  }
   const auto release = read_small_file(root + "/proc/sys/kernel/osrelease");
   facts.kernel = release.ok() ? Fact<std::string>(trimmed(*release)) : Fact<std::string>(release.status());
   if (root.empty()) {

@@ -113,9 +113,11 @@ struct Facts {
   std::string host;
   bool superuser = false;
 
-  Fact<std::string> kernel;  ///< release
-  Fact<bool> memfd;          ///< memory that peers map can be made
-  Fact<bool> pidfd;          ///< the end of a process can be waited for
+  Fact<std::string> settings;                  ///< those of the environment that are not the defaults, as text
+  std::vector<std::string> unknown_variables;  ///< that begin with HOCKET_, each with the nearest known one
+  Fact<std::string> kernel;                    ///< release
+  Fact<bool> memfd;                            ///< memory that peers map can be made
+  Fact<bool> pidfd;                            ///< the end of a process can be waited for
   Fact<Limits> limits;
   Fact<FileSystem> shm;  ///< /dev/shm
   Fact<std::uint64_t> memory_free_bytes;
