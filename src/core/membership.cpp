@@ -608,6 +608,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   PlaceCard my_card{place, {}};
   Status no_gpu;
   if (!args.settings.gpu.empty()) {
+    if (!graph) {  // the leader's is not to be had by loads: over tcp
+      if (auto machine = engine.machine(); machine.ok()) graph = *machine;
+    }
     auto found = gpu_of(args.settings.gpu, graph.get(), inputs.host, args.rank);
     if (found.ok()) {
       my_card.gpu = *found;

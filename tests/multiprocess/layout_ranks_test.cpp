@@ -185,6 +185,34 @@ TEST(LayoutOfGpus, RanksFollowTheRingsOfTheirMachine) {
   for (const std::uint64_t digest : digests) EXPECT_EQ(digest, digests[0]);
 }
 
+TEST(LayoutOfGpus, RanksOfAHostThatMeetOverTcpAgree) {
+  run_each(
+      4,
+      [](Rank) {
+        Settings settings = on_gpu("local", "ring,tree");
+        settings.transport = "local,tcp";
+        return settings;
+      },
+      [](Rank, Result<Communicator>& comm) {
+        ASSERT_TRUE(comm.ok()) << comm.status().to_string();
+        EXPECT_EQ(comm->state()->world.layout->links.device, 1u);
+        try_all(*comm);
+      });
+}
+
+TEST(LayoutOfGpus, TwoHostsOfGpusHaveARingPerLaneThatCrossesTwice) {
+  run_each(
+      8, [](Rank r) { return on_gpu("local", "ring,tree,chain", r % 2); },
+      [](Rank, Result<Communicator>& comm) {
+        ASSERT_TRUE(comm.ok()) << comm.status().to_string();
+        const Layout& layout = *comm->state()->world.layout;
+        EXPECT_GT(layout.rings.size(), 1u);
+        for (std::size_t lane = 0; lane < layout.rings.size(); ++lane)
+          EXPECT_EQ(layout.crossings(static_cast<int>(lane)), 2);
+        try_all(*comm);
+      });
+}
+
 TEST(LayoutOfGpus, AGpuThatIsNotThereIsAnErrorOnAllRanks) {
   run_each(
       3, [](Rank r) { return on_gpu(r == 1 ? "77" : std::to_string(r), ""); },
