@@ -19,6 +19,7 @@ int plan_main(int argc, char** argv);
 int ps_main(int argc, char** argv);
 int tune_main(int argc, char** argv);
 int doctor_main(int argc, char** argv);
+int sim_main(int argc, char** argv);
 
 namespace {
 
@@ -49,6 +50,9 @@ constexpr Command kCommands[] = {
 #endif
 #ifdef HOCKET_HAS_PLAN
     {"plan", plan_main, "print what a rank does in a collective: hocket plan all_reduce --algo ring --ranks 8"},
+#endif
+#ifdef HOCKET_HAS_SIM
+    {"sim", sim_main, "what a collective would take on other machines: hocket sim --machine 8xH100 --hosts 2048"},
 #endif
 #ifdef HOCKET_HAS_PS
     {"ps", ps_main, "show what the communicators of a running process do: hocket ps PID"},

@@ -7,7 +7,7 @@
 // with an equal part; broadcast and reduce hang them up at their root. Source: Sanders, Speck and Traff, Two-tree
 // algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 2009. Next stop: exec/executor.hpp
 // runs the plan.
-#include <functional>
+#include <bit>
 
 #include "algorithms/algorithms.hpp"
 #include "base/binary_tree.hpp"
@@ -22,16 +22,19 @@ struct Node {
   std::vector<int> children;
 };
 
-/// My place in the tree of n labels, in ranks.
-Node place(int rank, int n, const std::function<int(int)>& label_of) {
-  std::vector<int> rank_of(static_cast<std::size_t>(n));
-  for (int r = 0; r < n; ++r) rank_of[static_cast<std::size_t>(label_of(r))] = r;
-  const int mine = label_of(rank);
+/// The place of label `mine` in the tree of n labels, in ranks. A label has at most two children, at distances that are
+/// powers of two, so this does not look at the others: plans of large worlds are made quickly.
+template <class RankOf>
+Node place(int mine, int n, const RankOf& rank_of) {
   Node node;
   const int parent = binary_tree_parent(mine, n);
-  if (parent >= 0) node.parent = rank_of[static_cast<std::size_t>(parent)];
-  for (int label = 1; label < n; ++label)
-    if (binary_tree_parent(label, n) == mine) node.children.push_back(rank_of[static_cast<std::size_t>(label)]);
+  if (parent >= 0) node.parent = rank_of(parent);
+  const auto add = [&](int label) {
+    if (label > 0 && label < n && binary_tree_parent(label, n) == mine) node.children.push_back(rank_of(label));
+  };
+  const int reach = mine == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))) : mine & -mine;
+  for (int step = mine & -mine; step >= 1; step /= 2) add(mine - step);
+  for (int step = reach; step >= 1; step /= 2) add(mine + step);
   return node;
 }
 
@@ -55,17 +58,17 @@ int trees_of(const PlanArgs& args) {
 Node all_reduce_place(int tree, const PlanArgs& args) {
   if (has_trees(args)) return place(args.rank, args.layout->trees[static_cast<std::size_t>(tree)]);
   const int n = args.world;
-  return place(args.rank, n, [tree, n](int r) { return binary_tree_label(tree, r, n); });
+  return place(binary_tree_label(tree, args.rank, n), n, [tree, n](int label) {
+    return tree % 2 == 0 ? label : n % 2 == 0 ? n - 1 - label : (label + n - 1) % n;
+  });
 }
 
 /// Both trees have the root on top; the labels of the others are mirrored.
 Node rooted_place(int tree, const PlanArgs& args) {
   const int root = args.root, n = args.world;
   if (has_trees(args)) return place(args.rank, rooted_at(args.layout->trees[static_cast<std::size_t>(tree)], root));
-  return place(args.rank, n, [=](int r) {
-    const int label = (r - root + n) % n;
-    return tree == 0 || label == 0 ? label : n - label;
-  });
+  const auto mirrored = [=](int label) { return tree == 0 || label == 0 ? label : n - label; };
+  return place(mirrored((args.rank - root + n) % n), n, [=](int label) { return (mirrored(label) + root) % n; });
 }
 
 }  // namespace

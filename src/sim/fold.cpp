@@ -169,18 +169,18 @@ class Folder {
     return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
   }
 
-  /// `average`: links are told apart by what kinds of actors use them, and not by which.
+  /// `average`: links are told apart by their kind and rate alone, and not by who uses them.
   void refine(bool average) {
     const int depth = options_.depth > 0
                           ? options_.depth
                           : std::max(40, 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(fabric_.ranks()))));
     colour_ = start_;
-    colour_links();
+    for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
     world_.exact = false;
     std::size_t classes = count_classes();
     for (int pass = 0, still = 0; pass < depth; ++pass) {
-      colour_actors();
       if (!average) colour_links();
+      colour_actors();
       const std::size_t now = count_classes();
       still = now == classes ? still + 1 : 0;
       classes = now;
@@ -188,8 +188,9 @@ class Folder {
       // Links may split one pass later than the actors that they split.
       if (still < 3 && classes < actors_) continue;
       world_.exact = !average;
-      return;
+      break;
     }
+    if (!average) colour_links();
   }
 
   void colour_links() {

@@ -96,7 +96,8 @@ class Half {
     const SpanRef sum = b_.slot_at(self(kToTree));
     b_.move(chunk_, sources, std::span<const SpanRef>(&sum, 1));
     b_.signal_data(self(kToTree), chunk_);
-    for (int d = 1; d < n_; ++d) b_.signal_credit(near(kScatter, (mine_ + n_ - d) % n_), chunk_);
+    for (int p = 0; p < n_; ++p)
+      if (p != mine_) b_.signal_credit(near(kScatter, p), chunk_);
   }
 
   std::vector<SpanRef> wait_sums() {

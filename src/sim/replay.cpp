@@ -10,65 +10,15 @@
 #include "algorithms/dump.hpp"
 #include "base/status.hpp"
 #include "exec/step_machine.hpp"
+#include "sim/replay_state.hpp"
 
 namespace hocket::sim {
 namespace {
 
+// Pieces of a transfer differ by 16 bytes: from here on they are taken for equal.
+constexpr std::uint64_t kLongPiece = 4096;
 // Events nearer than this are one: rounding must not pull equal ranks apart.
 constexpr double kInstant = 1e-13;
-
-/// What a signal carries to whoever waits for it.
-struct Arrival {
-  double time = 0;
-  std::int32_t hop = -1;
-  Spent spent;
-};
-
-/// One end's signals: the latest of them, for the end that sees them.
-struct Counter {
-  std::int64_t count = 0;
-  std::vector<Arrival> arrivals;  // by number
-  std::vector<std::int32_t> waiters;
-  double latency = 0;
-  Wire wire = Wire::kMemory;
-};
-
-struct LaneRun {
-  const Actor* actor = nullptr;
-  const LaneProgram* program = nullptr;
-  PlanView plan;
-  LaneState state;
-  double clock = 0;
-  Spent spent;
-  std::int32_t hop = -1;
-  double speed = 1;
-  // Of the Move at hand.
-  std::vector<std::pair<std::uint32_t, double>> flows;  // stream, bytes
-  double begin = 0;
-  int open = 0;
-  std::int32_t stream = -1;  // the last of them
-  double alone = 0;
-  bool moving = false;
-  bool moved = false;
-  bool queued = false;
-  bool done = false;
-};
-
-enum class EventKind : std::uint8_t { kBegin, kFlow, kResume };
-struct Event {
-  double time;
-  std::uint64_t order;
-  std::int32_t id;
-  std::uint32_t generation;
-  EventKind kind;
-  bool operator>(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }
-};
-
-struct Key {
-  std::uint64_t key;
-  std::uint32_t index;
-  bool operator<(const Key& other) const { return key < other.key; }
-};
 
 class Replay {
  public:
@@ -290,9 +240,11 @@ class Policy {
     }
     if (lane_.moving) return false;
     ++replay_.result_.moves;
+    const double times = whole_loop();
+    for (auto& flow : lane_.flows) flow.second *= times;
     if (length_ > 0 && replay_.world_.fabric->limits_copying())
       lane_.flows.emplace_back(replay_.stream_of(lane_, lane_.actor->label, StreamKind::kEngine),
-                               static_cast<double>(length_) * spans_ / 2);
+                               static_cast<double>(length_) * times * spans_ / 2);
     if (length_ == 0 || lane_.flows.empty()) {
       replay_.spend(lane_, replay_.costs_.move_seconds);
       return true;
@@ -305,6 +257,37 @@ class Policy {
   }
 
  private:
+  /// A repeat of nothing but one Move to the same peers (the pieces of a transfer) is one Move: how often its bytes.
+  /// The loop's variable goes to its last value.
+  double whole_loop() {
+    LaneState& s = lane_.state;
+    const Step* steps = lane_.plan.steps + lane_.program->first;
+    if (s.pc == 0 || length_ == 0 || steps[s.pc - 1].op != StepOp::kRepeat || steps[s.pc + 1].op != StepOp::kEnd)
+      return 1;
+    const Step& loop = steps[s.pc - 1];
+    const Step& move = steps[s.pc];
+    std::int32_t& v = loop.variable == 0 ? s.i : s.j;
+    if (v != 0 || loop.count < 2) return 1;
+    for (std::uint32_t n = 0; n < std::uint32_t{move.source_count} + move.destination_count; ++n) {
+      const Index& peer = lane_.plan.spans[move.first + n].peer.index;
+      if ((loop.variable == 0 ? peer.s0 : peer.s1) != 0) return 1;
+    }
+    double bytes = static_cast<double>(length_) * loop.count;
+    const Shape& shape = replay_.shape_;
+    if (length_ < kLongPiece) {
+      bytes = 0;
+      const std::uint64_t tile = s.round * static_cast<std::uint64_t>(s.round_tiles) + static_cast<std::uint64_t>(s.k);
+      for (v = 0; v < loop.count; ++v) {
+        const std::uint64_t length = length_of(lane_.plan, *lane_.program, shape, move.extent, s.i, s.j);
+        if (tile != 0 && tile >= tiles_of(length, shape.tile)) continue;
+        bytes += static_cast<double>(std::min(length - tile * (tile == 0 ? 0 : shape.tile), shape.tile));
+      }
+    }
+    v = loop.count - 1;
+    replay_.spend(lane_, replay_.costs_.move_seconds * v);
+    return bytes / static_cast<double>(length_);
+  }
+
   void add(const SpanAt& span, bool remote, StreamKind kind) {
     ++spans_;
     if (lane_.moving || lane_.moved || length_ == 0 || !remote || span.peer == lane_.actor->label) return;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kUnit = 16;
 constexpr std::uint64_t kLeastTile = 8 << 10;
+constexpr std::uint64_t kTilesOfChunk = 8;
 // Two estimates of a round's time that differ by less are one.
 constexpr double kSteady = 0.002;
 
@@ -159,8 +160,11 @@ Shape Simulation::shape_of(const Stage& stage, std::uint64_t bytes) const {
   for (const LaneProgram& lane : plan.lanes)
     for (const Cut& cut : plan.cuts) longest = std::max(longest, longest_of(cut, shape, lane.parts));
   const std::uint64_t most = std::max(kUnit, setup_.slot_bytes / stage.pieces / kUnit * kUnit);
+  // Where a step has several tiles, they are a whole chunk if slots allow it.
+  const bool by_k = std::any_of(plan.steps.begin(), plan.steps.end(), [](const Step& step) { return step.by_k != 0; });
+  const std::uint64_t parts = by_k ? static_cast<std::uint64_t>(setup_.tiles_per_round) : kTilesOfChunk;
   const std::uint64_t wanted =
-      setup_.tile_bytes != 0 ? setup_.tile_bytes : std::max(kLeastTile, (longest / 8 + kUnit - 1) / kUnit * kUnit);
+      setup_.tile_bytes != 0 ? setup_.tile_bytes : std::max(kLeastTile, (longest / parts + kUnit - 1) / kUnit * kUnit);
   shape.tile = std::clamp(wanted / kUnit * kUnit, kUnit, most);
   return shape;
 }
@@ -179,10 +183,15 @@ Result<Simulation::Staged> Simulation::price_stage(const Stage& stage, std::uint
     return staged;
   }
   HOCKET_ASSIGN(Replayed before, run(2));
-  // As many rounds as a pipeline has stages, or slots, before anything is believed.
+  // As many rounds as a pipeline has stages, or slots, before anything is believed. A single lane is none: it ends a
+  // round before the next.
+  bool pipeline = false;
+  for (const Actor& actor : stage.world.actors) pipeline |= actor.plan.lanes.size() > 1;
   const double signals = std::max(1.0, before.most_signals / 2.0);
-  std::uint64_t at = static_cast<std::uint64_t>(
-      std::max({2.0, std::ceil(2 * setup_.slots / signals), std::ceil(before.spent.hops / signals)}));
+  std::uint64_t at = 2;
+  if (pipeline)
+    at = static_cast<std::uint64_t>(
+        std::max({2.0, std::ceil(2 * setup_.slots / signals), std::ceil(before.spent.hops / signals)}));
   double last_slope = 0;
   if (at > 2 && 2 * at < rounds.count) {
     HOCKET_ASSIGN(before, run(at));
@@ -250,8 +259,8 @@ Result<Price> Simulation::price(std::uint64_t bytes, const Costs& costs) const {
 Result<Price> price_best(const Simulation& simulation, const Fabric& fabric, std::uint64_t bytes) {
   if (!fabric.has_gpus()) return simulation.price(bytes, host_costs());
   HOCKET_ASSIGN(Price bulk, simulation.price(bytes, gpu_costs(false)));
-  // Half of a packet is flags: above this it never wins.
-  if (bytes / static_cast<std::uint64_t>(fabric.ranks()) > (1 << 20)) return bulk;
+  // Half of a packet is flags: beyond this it never wins.
+  if (bytes / static_cast<std::uint64_t>(fabric.ranks()) > (16 << 20)) return bulk;
   HOCKET_ASSIGN(Price packet, simulation.price(bytes, gpu_costs(true)));
   return packet.seconds < bulk.seconds ? packet : bulk;
 }

@@ -23,7 +23,8 @@ struct Setup {
   int slots = 8;
   std::uint64_t slot_bytes = 512 << 10;
   int tiles_per_round = 4;
-  std::uint64_t tile_bytes = 0;  ///< 0: an eighth of a chunk, 8 KiB at least, a slot's piece at most
+  std::uint64_t tile_bytes =
+      0;  ///< 0: of a chunk an eighth, or what a step's tiles are; 8 KiB at least, a slot's piece at most
   Rank root = 0;
   bool full = false;
   int depth = 0;         ///< of FoldOptions
