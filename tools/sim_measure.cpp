@@ -63,8 +63,8 @@ Status sim_measure(const std::string& file) {
   const std::string part = file + ".part";
   bool first = true;
   for (const Run& run : kRuns) {
-    HOCKET_TRY(run_self({"hocket", "perf", std::string(run.collective), "--ranks", "2", "-b", "1K", "-e", "16M", "-f",
-                         "4", "--csv", part},
+    HOCKET_TRY(run_self({"hocket", "perf", std::string(run.collective), "--ranks", "2", "--pin", "-b", "1K", "-e",
+                         "64M", "-f", "4", "--csv", part},
                         hocket::format("HOCKET_ALGO={}", run.algorithm)));
     std::ifstream rows(part);
     bool header = true;

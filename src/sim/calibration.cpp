@@ -79,6 +79,7 @@ class Case {
     costs.move_seconds = constants.move_seconds;
     costs.signal_seconds = constants.signal_seconds;
     costs.call_seconds = constants.call_seconds;
+    costs.slot_weight = constants.slot_weight;
     const double buffers = 2.0 * static_cast<double>(row_.bytes) * row_.ranks;
     costs.copy_factor = (buffers <= constants.cache_bytes ? constants.cache_rate : constants.memory_rate) / kBaseRate;
     HOCKET_ASSIGN(const Price price, simulation_->price(row_.bytes, costs));
@@ -101,6 +102,15 @@ Result<double> loss(const std::vector<const Case*>& cases, const HostConstants& 
   return sum;
 }
 
+/// No constant may explain another's time away.
+bool plausible(const HostConstants& c) {
+  for (const double seconds : {c.line_seconds, c.move_seconds, c.signal_seconds, c.call_seconds})
+    if (seconds < 1e-9 || seconds > 1e-4) return false;
+  for (const double rate : {c.cache_rate, c.memory_rate})
+    if (rate < 1e8 || rate > 1e12) return false;
+  return c.slot_weight >= 0.5 && c.slot_weight <= 8;
+}
+
 Result<HostConstants> fit(const std::vector<const Case*>& cases, HostConstants best) {
   static constexpr double HostConstants::*kFree[] = {&HostConstants::line_seconds,   &HostConstants::move_seconds,
                                                      &HostConstants::signal_seconds, &HostConstants::call_seconds,
@@ -113,9 +123,7 @@ Result<HostConstants> fit(const std::vector<const Case*>& cases, HostConstants b
         for (const double factor : {step, 1 / step}) {
           HostConstants trial = best;
           trial.*constant *= factor;
-          // Bounds: no constant explains another's time away.
-          if (trial.*constant < 1e-10 || (trial.*constant > 1e-4 && trial.*constant < 1e8) || trial.*constant > 1e12)
-            continue;
+          if (!plausible(trial)) continue;
           HOCKET_ASSIGN(const double now, loss(cases, trial));
           if (now >= least * 0.999) continue;
           least = now;
@@ -182,16 +190,18 @@ Result<Calibration> calibrate(const std::vector<Measured>& rows, double cache_by
     if (made.ok()) cases.push_back(std::move(*made));
   }
   if (cases.size() < 8)
-    return error(Code::kInvalidArgument, "{} rows are too few to fit six constants and predict others; 8 are needed",
+    return error(Code::kInvalidArgument, "{} rows are too few to fit seven constants and predict others; 8 are needed",
                  cases.size());
   Calibration result;
   result.constants.cache_bytes = cache_bytes;
   std::map<std::string, int> seen;
   std::vector<const Case*> fitted;
   std::vector<bool> used;
+  const auto series = [](const Case& c) {
+    return format("{} {} {}", to_string(c.row().collective), c.row().algorithm, c.row().ranks);
+  };
   for (const Case& c : cases) {
-    const int at = seen[format("{} {} {}", to_string(c.row().collective), c.row().algorithm, c.row().ranks)]++;
-    used.push_back(at % 2 == 0);
+    used.push_back(seen[series(c)]++ % 2 == 0);
     if (used.back()) fitted.push_back(&c);
   }
   HOCKET_ASSIGN(result.constants, fit(fitted, result.constants));
@@ -213,9 +223,9 @@ std::string calibration_text(const Calibration& calibration) {
   const HostConstants& c = calibration.constants;
   std::string out = format(
       "fitted: a signal {:.0f} ns, a Move {:.0f} ns, a Signal {:.0f} ns, a call {:.0f} ns, copying {:.1f} GB/s a core, "
-      "{:.1f} beyond {:.0f} MiB\n\n",
+      "{:.1f} beyond {:.0f} MiB, reading another's slot {:.1f} times as dear\n\n",
       c.line_seconds * 1e9, c.move_seconds * 1e9, c.signal_seconds * 1e9, c.call_seconds * 1e9, c.cache_rate / 1e9,
-      c.memory_rate / 1e9, c.cache_bytes / (1 << 20));
+      c.memory_rate / 1e9, c.cache_bytes / (1 << 20), c.slot_weight);
   out += format("{:<14} {:<18} {:>5} {:>11} {:>12} {:>12} {:>8}\n", "collective", "algorithm", "ranks", "bytes",
                 "measured us", "predicted us", "error");
   for (const Checked& row : calibration.rows)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sim/calibration.hpp: the simulator against `hocket perf` on a host's memory.
 //
-// A host has six constants: what a signal, a Move, a Signal and a call cost, and what a core copies in the cache and
-// beyond it. They are fitted to some measured rows (least squares of logarithms, by coordinate search), and the others
-// are predicted. Rows are those of `hocket perf --csv`. Pure.
+// A host has seven constants: what a signal, a Move, a Signal and a call cost, what a core copies in the cache and
+// beyond it, and how much dearer bytes are that another core has just written. They are fitted to some measured rows
+// (least squares of logarithms, by coordinate search), and the others are predicted. Rows are those of `hocket perf
+// --csv`. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct HostConstants {
   double call_seconds = 100e-9;
   double cache_rate = 20e9;  ///< bytes/s that one core copies
   double memory_rate = 8e9;
+  double slot_weight = 1;
   double cache_bytes = 32 << 20;  ///< given: buffers of all ranks together that stay in the cache
 };
 

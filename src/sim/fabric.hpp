@@ -45,6 +45,7 @@ struct Costs {
   double signal_seconds = 0;                     ///< of the lane, for each Signal
   double call_seconds = 0;                       ///< once
   double copy_factor = 1;                        ///< of what cores and memory copy
+  double slot_weight = 1;                        ///< of bytes that a core reads from a slot
 };
 
 /// What a table of NCCL's latencies says of GPUs (docs/simulator.md); `bulk` and `packet`.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <map>
 #include <unordered_map>
 
 #include "base/status.hpp"
@@ -12,7 +12,6 @@
 namespace hocket::sim {
 namespace {
 
-constexpr std::size_t kMostEnds = std::size_t{40} << 20;
 constexpr std::size_t kMostActors = std::size_t{4} << 20;
 // Beyond that, links are averaged.
 constexpr std::size_t kMostClasses = 1024;
@@ -20,65 +19,6 @@ constexpr std::size_t kMostClasses = 1024;
 std::uint64_t bits_of(double value) {
   return std::bit_cast<std::uint64_t>(value);
 }
-
-/// The outlines of all labels, component after component, and which end sees which.
-struct Outlines {
-  Components components;
-  std::vector<std::uint64_t> structure;  // [label]
-  std::vector<std::uint32_t> end_first;  // [label + 1]
-  std::vector<OutlineEnd> ends;
-  std::vector<std::int32_t> opposite;       // [ends]: place in the peer's list
-  std::vector<std::uint32_t> stream_first;  // [label + 1]
-  std::vector<OutlineStream> streams;
-
-  static Result<Outlines> of(const PlanFamily& family, bool engine) {
-    Outlines all;
-    all.end_first.push_back(0);
-    all.stream_first.push_back(0);
-    for (int label = 0; label < family.size; ++label) all.components.add(family.plan(label));
-    for (int unit = 0; unit < family.size * all.components.count(); ++unit) {
-      const int label = unit % family.size;
-      Plan plan = family.plan(label);
-      all.components.keep(plan, unit / family.size);
-      const Outline outline = outline_of(plan);
-      all.structure.push_back(outline.structure);
-      all.ends.insert(all.ends.end(), outline.ends.begin(), outline.ends.end());
-      if (engine) all.streams.push_back({label, StreamKind::kEngine, 0});
-      all.streams.insert(all.streams.end(), outline.streams.begin(), outline.streams.end());
-      if (all.ends.size() > kMostEnds || all.streams.size() > kMostEnds)
-        return error(Code::kUnsupported,
-                     "{} ranks each of which talks to hundreds of others: too many pairs to simulate; try a ring, a "
-                     "tree, halving_doubling, log_step or hierarchical",
-                     family.size);
-      all.end_first.push_back(static_cast<std::uint32_t>(all.ends.size()));
-      all.stream_first.push_back(static_cast<std::uint32_t>(all.streams.size()));
-    }
-    HOCKET_TRY(all.pair(static_cast<std::size_t>(family.size)));
-    return all;
-  }
-
-  Status pair(std::size_t labels) {
-    const std::size_t n = structure.size();
-    std::vector<std::vector<std::pair<OutlineEnd, std::int32_t>>> sorted(n);
-    for (std::size_t r = 0; r < n; ++r) {
-      for (std::uint32_t e = end_first[r]; e < end_first[r + 1]; ++e)
-        sorted[r].emplace_back(ends[e], static_cast<std::int32_t>(e - end_first[r]));
-      std::sort(sorted[r].begin(), sorted[r].end());
-    }
-    opposite.resize(ends.size());
-    for (std::size_t r = 0; r < n; ++r)
-      for (std::uint32_t e = end_first[r]; e < end_first[r + 1]; ++e) {
-        const OutlineEnd wanted{ends[e].channel, !ends[e].outgoing, static_cast<std::int32_t>(r % labels), 0};
-        const auto& there = sorted[r / labels * labels + static_cast<std::size_t>(ends[e].peer)];
-        const auto found = std::lower_bound(there.begin(), there.end(), std::pair(wanted, std::int32_t{0}));
-        if (found == there.end() || found->first != wanted)
-          return error(Code::kInternal, "rank {} uses channel {} with rank {}, which does not", r % labels,
-                       ends[e].channel, ends[e].peer);
-        opposite[e] = found->second;
-      }
-    return {};
-  }
-};
 
 class Folder {
  public:
@@ -104,6 +44,7 @@ class Folder {
     }
     keep_actors();
     keep_links();
+    if (averaged_) find_arrivals();
     for (Actor& actor : world_.actors) keep_streams(actor);
     return std::move(world_);
   }
@@ -175,7 +116,12 @@ class Folder {
                           ? options_.depth
                           : std::max(40, 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(fabric_.ranks()))));
     colour_ = start_;
-    for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
+    averaged_ = average;
+    if (average) {
+      colour_links_by_load();
+    } else {
+      for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
+    }
     world_.exact = false;
     std::size_t classes = count_classes();
     for (int pass = 0, still = 0; pass < depth; ++pass) {
@@ -203,6 +149,24 @@ class Folder {
           sum[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])] += mixed(sender, 1);
       });
     for (std::size_t l = 0; l < sum.size(); ++l) link_colour_[l] = mixed(plain_link(l), sum[l]);
+  }
+
+  /// Links are averaged with those of their kind that as many transfers use, up to a factor of four.
+  void colour_links_by_load() {
+    std::vector<int> uses(link_colour_.size(), 0);
+    for (std::size_t a = 0; a < actors_; ++a)
+      each_stream(a, [&](const OutlineStream&, const Route& way) {
+        for (int l = 0; l < way.count; ++l) ++uses[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])];
+      });
+    std::unordered_map<std::uint64_t, int> most;
+    for (std::size_t l = 0; l < uses.size(); ++l) {
+      int& top = most[plain_link(l)];
+      top = std::max(top, uses[l]);
+    }
+    for (std::size_t l = 0; l < uses.size(); ++l) {
+      const std::uint64_t kind = plain_link(l);
+      link_colour_[l] = mixed(kind, uses[l] == 0 ? 0 : uses[l] * 4 < most[kind] ? 1 : 2);
+    }
   }
 
   // Sums, so that the order of children in a tree tells nothing.
@@ -325,6 +289,32 @@ class Folder {
         static_cast<std::uint64_t>(link));
   }
 
+  /// Where links are averaged: what arrives at each kept actor over links that several of its peers share.
+  void find_arrivals() {
+    std::vector<std::int32_t> kept(actors_, -1);
+    for (std::size_t c = 0; c < world_.actors.size(); ++c) kept[kept_actor(world_.actors[c])] = static_cast<int>(c);
+    std::vector<std::unordered_map<int, int>> uses(world_.actors.size());
+    const auto each_arrival = [&](auto&& visit) {
+      for (std::size_t a = 0; a < actors_; ++a)
+        each_stream(a, [&](const OutlineStream& stream, const Route& way) {
+          const std::int32_t to = kept[actor_of(layer_of(a), stream.peer)];
+          if (to < 0 || stream.kind == StreamKind::kEngine) return;
+          for (int l = 0; l < way.count; ++l) visit(a, to, stream, way.links[static_cast<std::size_t>(l)]);
+        });
+    };
+    each_arrival([&](std::size_t, std::int32_t to, const OutlineStream&, int link) {
+      ++uses[static_cast<std::size_t>(to)][link];
+    });
+    std::vector<std::unordered_map<int, std::int32_t>> own(world_.actors.size());
+    each_arrival([&](std::size_t a, std::int32_t to, const OutlineStream& stream, int link) {
+      if (uses[static_cast<std::size_t>(to)][link] < 2) return;
+      const auto [it, fresh] =
+          own[static_cast<std::size_t>(to)].try_emplace(link, static_cast<std::int32_t>(world_.links.size()));
+      if (fresh) world_.links.push_back({link, 1});
+      arrivals_[role(a, stream, -1)][it->second] += 1;
+    });
+  }
+
   void keep_streams(Actor& actor) {
     const std::size_t a = kept_actor(actor);
     const auto is_first = [&](const Route& way, int l) {
@@ -335,6 +325,7 @@ class Folder {
     // Alike ones of this actor: over a class of links, and over one of its links.
     std::unordered_map<std::uint64_t, double> alike, together;
     each_stream(a, [&](const OutlineStream& of, const Route& way) {
+      alike[role(a, of, -1)] += 1;
       for (int l = 0; l < way.count; ++l) {
         if (!is_first(way, l)) continue;
         const std::uint64_t key = role(a, of, class_at(way, l));
@@ -372,6 +363,9 @@ class Folder {
         narrowest = rate;
         stream.wire = fabric_.link(id).wire;
       }
+      if (const auto there = arrivals_.find(role(a, of, -1)); there != arrivals_.end())
+        for (const auto& [link, streams] : there->second)
+          world_.loads.push_back({link, streams / alike.at(role(a, of, -1))});
       stream.link_count = static_cast<std::uint32_t>(world_.loads.size()) - stream.first_link;
       world_.streams.push_back(stream);
     });
@@ -390,6 +384,8 @@ class Folder {
   std::vector<std::int32_t> class_;            // [actor]
   std::unordered_map<std::uint64_t, std::int32_t> link_class_;
   std::unordered_map<std::uint64_t, double> meet_;
+  bool averaged_ = false;
+  std::unordered_map<std::uint64_t, std::map<std::int32_t, double>> arrivals_;  // by role: links at the receiver
   FoldedWorld world_;
 };
 

@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/status.hpp"
+
 namespace hocket::sim {
 namespace {
+
+constexpr std::size_t kMostEnds = std::size_t{40} << 20;
 
 class Walk {
  public:
@@ -169,6 +173,54 @@ int Components::number_of(const Plan& plan, const LaneProgram& lane) const {
 
 void Components::keep(Plan& plan, int component) const {
   std::erase_if(plan.lanes, [&](const LaneProgram& lane) { return number_of(plan, lane) != component; });
+}
+
+Result<Outlines> Outlines::of(const PlanFamily& family, bool engine) {
+  Outlines all;
+  all.end_first.push_back(0);
+  all.stream_first.push_back(0);
+  for (int label = 0; label < family.size; ++label) all.components.add(family.plan(label));
+  for (int unit = 0; unit < family.size * all.components.count(); ++unit) {
+    const int label = unit % family.size;
+    Plan plan = family.plan(label);
+    all.components.keep(plan, unit / family.size);
+    const Outline outline = outline_of(plan);
+    all.structure.push_back(outline.structure);
+    all.ends.insert(all.ends.end(), outline.ends.begin(), outline.ends.end());
+    if (engine) all.streams.push_back({label, StreamKind::kEngine, 0});
+    all.streams.insert(all.streams.end(), outline.streams.begin(), outline.streams.end());
+    if (all.ends.size() > kMostEnds || all.streams.size() > kMostEnds)
+      return error(Code::kUnsupported,
+                   "{} ranks each of which talks to hundreds of others: too many pairs to simulate; try a ring, a "
+                   "tree, halving_doubling, log_step or hierarchical",
+                   family.size);
+    all.end_first.push_back(static_cast<std::uint32_t>(all.ends.size()));
+    all.stream_first.push_back(static_cast<std::uint32_t>(all.streams.size()));
+  }
+  HOCKET_TRY(all.pair(static_cast<std::size_t>(family.size)));
+  return all;
+}
+
+Status Outlines::pair(std::size_t labels) {
+  const std::size_t n = structure.size();
+  std::vector<std::vector<std::pair<OutlineEnd, std::int32_t>>> sorted(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::uint32_t e = end_first[r]; e < end_first[r + 1]; ++e)
+      sorted[r].emplace_back(ends[e], static_cast<std::int32_t>(e - end_first[r]));
+    std::sort(sorted[r].begin(), sorted[r].end());
+  }
+  opposite.resize(ends.size());
+  for (std::size_t r = 0; r < n; ++r)
+    for (std::uint32_t e = end_first[r]; e < end_first[r + 1]; ++e) {
+      const OutlineEnd wanted{ends[e].channel, !ends[e].outgoing, static_cast<std::int32_t>(r % labels), 0};
+      const auto& there = sorted[r / labels * labels + static_cast<std::size_t>(ends[e].peer)];
+      const auto found = std::lower_bound(there.begin(), there.end(), std::pair(wanted, std::int32_t{0}));
+      if (found == there.end() || found->first != wanted)
+        return error(Code::kInternal, "rank {} uses channel {} with rank {}, which does not", r % labels,
+                     ends[e].channel, ends[e].peer);
+      opposite[e] = found->second;
+    }
+  return {};
 }
 
 }  // namespace hocket::sim

@@ -61,6 +61,23 @@ class Components {
   std::vector<int> up_;  // [channel]: union-find
 };
 
+/// The outlines of all labels, component after component, and which end sees which.
+struct Outlines {
+  Components components;
+  std::vector<std::uint64_t> structure;  // [label]
+  std::vector<std::uint32_t> end_first;  // [label + 1]
+  std::vector<OutlineEnd> ends;
+  std::vector<std::int32_t> opposite;       // [ends]: place in the peer's list
+  std::vector<std::uint32_t> stream_first;  // [label + 1]
+  std::vector<OutlineStream> streams;
+
+  /// kUnsupported for more ends than memory is worth; kInternal if plans do not fit each other.
+  static Result<Outlines> of(const PlanFamily& family, bool engine);
+
+ private:
+  Status pair(std::size_t labels);
+};
+
 /// Mixes `value` into a hash.
 constexpr std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   std::uint64_t x = hash * 0x9e3779b97f4a7c15 + value + 0x632be59bd9b4e019;

@@ -223,7 +223,7 @@ class Policy {
   }
   void begin_move(std::uint64_t length, const Step&) {
     length_ = length;
-    spans_ = 0;
+    weight_ = 0;
     if (!lane_.moving && !lane_.moved) lane_.flows.clear();
   }
   void source(const SpanAt& span) {
@@ -244,7 +244,7 @@ class Policy {
     for (auto& flow : lane_.flows) flow.second *= times;
     if (length_ > 0 && replay_.world_.fabric->limits_copying())
       lane_.flows.emplace_back(replay_.stream_of(lane_, lane_.actor->label, StreamKind::kEngine),
-                               static_cast<double>(length_) * times * spans_ / 2);
+                               static_cast<double>(length_) * times * weight_ / 2);
     if (length_ == 0 || lane_.flows.empty()) {
       replay_.spend(lane_, replay_.costs_.move_seconds);
       return true;
@@ -289,7 +289,7 @@ class Policy {
   }
 
   void add(const SpanAt& span, bool remote, StreamKind kind) {
-    ++spans_;
+    weight_ += span.kind == SpanKind::kSlotIn && span.peer != lane_.actor->label ? replay_.costs_.slot_weight : 1;
     if (lane_.moving || lane_.moved || length_ == 0 || !remote || span.peer == lane_.actor->label) return;
     const std::uint32_t stream = replay_.stream_of(lane_, span.peer, kind);
     if (replay_.world_.streams[stream].link_count > 0) lane_.flows.emplace_back(stream, static_cast<double>(length_));
@@ -299,7 +299,7 @@ class Policy {
   LaneRun& lane_;
   std::int32_t id_;
   std::uint64_t length_ = 0;
-  int spans_ = 0;
+  double weight_ = 0;  // of the spans: bytes copied are half of it
 };
 
 void Replay::run_ready() {

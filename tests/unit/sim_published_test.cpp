@@ -19,10 +19,10 @@ TEST(Published, EachMachineOfOneHostIsWithin15PercentByConstantsOfTheOthersOrSay
   for (const Prediction& p : *predictions) {
     EXPECT_GT(p.gbps, 0);
     EXPECT_FALSE(p.row->source.empty());
-    if (std::abs(p.error) > 0.15) EXPECT_FALSE(p.row->note.empty()) << p.row->machine;
+    EXPECT_TRUE(std::abs(p.error) <= 0.15 || !p.row->note.empty()) << p.row->machine;
     // The machines that the library is for.
     for (const std::string_view name : {"8xA100", "8xH100", "8xH200", "8xB200"}) {
-      if (p.row->machine == name && p.row->hosts == 1) EXPECT_LE(std::abs(p.error), 0.15) << name;
+      EXPECT_TRUE(p.row->machine != name || p.row->hosts > 1 || std::abs(p.error) <= 0.15) << name;
     }
   }
   EXPECT_EQ(published_text(*predictions).find("a model of NCCL's efficiency (no measurement of hocket)"), 0u);
