@@ -3,8 +3,8 @@
 //
 // Three all-gathers, by whatever exchange the caller has: members (who I am, what I was told to use), outcomes (whom I
 // reach), places (where I run); one more where ranks have GPUs (core/agree_layout.hpp), or where something is wrong.
-// After each, every rank looks at all entries in the
-// same order and so comes to the same conclusion: an error on one rank is the error of all.
+// After each, every rank looks at all entries in the same order and so comes to the same conclusion: an error on one
+// rank is the error of all.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +28,8 @@ namespace {
 
 constexpr std::uint32_t kMemberMagic = 0x686f6b6d;  // "hokm"
 constexpr std::uint16_t kMemberVersion = 3;
+/// About half of what a yield costs (bench: 4 ranks on 2 cores; 48 looks and more were slower again).
+constexpr std::uint32_t kLingerLooks = 16;
 
 /// When a rank made this exchange and had ended the one before, on its clock.
 struct ExchangeTimes {
@@ -274,8 +276,13 @@ struct HostLoad {
   std::map<std::uint32_t, const Outcome*> masks;  ///< the different sets of CPUs
   float quota = 0;
 
-  /// More ranks than CPUs that they may use together. Sets that may overlap count as one.
-  bool crowded() const {
+  bool crowded() const { return ranks > usable(); }
+  /// Two ranks a core, or fewer: then a peer of another core is more likely running than not.
+  bool half_of_them_run() const { return ranks <= 2 * usable(); }
+
+ private:
+  /// CPUs that the ranks may use together. Sets that may overlap count as one.
+  double usable() const {
     double usable = 0;
     std::vector<const Outcome*> sets;
     for (const auto& [hash, member] : masks) sets.push_back(member);
@@ -290,7 +297,7 @@ struct HostLoad {
       usable += most;
     }
     if (quota > 0) usable = std::min<double>(usable, quota);
-    return static_cast<double>(ranks) > usable;
+    return usable;
   }
 };
 
@@ -572,7 +579,10 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
       inputs.links.push_back(links);
       if (o.cache_bytes != 0) cache = cache == 0 ? o.cache_bytes : std::min(cache, o.cache_bytes);
       world.crowded |= load.crowded();
-      if (r == leader) state->wait_policy.crowded = load.crowded();
+      if (r == leader) {
+        state->wait_policy.crowded = load.crowded();
+        state->wait_policy.linger_looks = load.half_of_them_run() ? kLingerLooks : 0;
+      }
     }
     // A fence at each signal, or one at each sleep: the latter where ranks seldom sleep and all of the host can.
     state->fenced = world.crowded ||

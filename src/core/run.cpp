@@ -201,7 +201,9 @@ Status CommunicatorState::run(ReadyCall& call, const void* input, void* output, 
       }
       if (observer && !observer->is_still()) observer->still(executor->waiting());
       if (const Waiter::Next next = waiter.spin(); next != Waiter::Next::kSleep) {
-        if (next == Waiter::Next::kShare && shares_core(executor->waiting().peer)) ::sched_yield();
+        if (next == Waiter::Next::kLook) continue;
+        const bool beside = shares_core(executor->waiting().peer);
+        if (next == Waiter::Next::kShare ? beside : beside || !waiter.linger()) ::sched_yield();
         continue;
       }
       executor->before_sleep();

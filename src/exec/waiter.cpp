@@ -7,11 +7,12 @@ namespace hocket {
 
 Waiter::Next Waiter::spin() {
   if (policy_.crowded) {
-    if (rounds_++ < 3) {
-      ::sched_yield();
+    if (looks_left_ > 0) {
+      --looks_left_;
+      relax();
       return Next::kLook;
     }
-    return Next::kSleep;
+    return ++rounds_ <= 3 ? Next::kYield : Next::kSleep;
   }
   // The clock costs as much as several looks at a cache line.
   constexpr std::int64_t kBeforeShare = 2'000;

@@ -3,7 +3,8 @@
 //
 // With a core for each rank of the host: spin for a moment, then sleep on the doorbell; a third party's
 // thread is not let in, as it would keep the core for milliseconds. With more ranks than cores spinning
-// keeps the awaited peer from running, so: yield at once, up to three times, then the doorbell.
+// keeps an awaited peer of this core from running, so: yield at once; for a peer of another core look
+// around for as long as a yield takes, then yield; after three yields the doorbell.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,9 @@ namespace hocket {
 
 struct WaitPolicy {
   bool crowded = false;  ///< more ranks than cores on this host
-  bool fenced = true;    ///< signals are fenced; else whoever goes to sleep fences for all (transport/doorbell.hpp)
+  std::uint32_t linger_looks =
+      0;               ///< crowded: so many looks before a yield, for a peer of another core that may be running
+  bool fenced = true;  ///< signals are fenced; else whoever goes to sleep fences for all (transport/doorbell.hpp)
   std::int64_t spin_ns = 50'000;
 };
 
@@ -31,15 +34,25 @@ class Waiter {
   /// Something moved: the next wait starts anew.
   void reset() {
     rounds_ = 0;
+    looks_left_ = lingered_ = 0;
     since_ = 0;
   }
 
   enum class Next {
     kLook,   ///< again, at once
     kShare,  ///< again, but first let the awaited rank run if it was put on this very core (shares_core)
+    kYield,  ///< again, but first yield, unless the awaited rank is on another core and linger() says so
     kSleep,  ///< the caller should arm() and look once more, then sleep()
   };
   Next spin();
+  /// Before a kYield towards a peer of another core: true where it pays to look a few times more instead.
+  bool linger() {
+    if (policy_.linger_looks == 0 || lingered_ == rounds_) return false;
+    lingered_ = rounds_;
+    looks_left_ = policy_.linger_looks;
+    --rounds_;
+    return true;
+  }
 
   /// From now on signals ring. Look at everything once more before sleep().
   void arm() {
@@ -63,6 +76,8 @@ class Waiter {
   Doorbell& bell_;
   const std::uint32_t looks_;  ///< for each one at the clock
   std::uint32_t rounds_ = 0;
+  std::uint32_t looks_left_ = 0;  // of linger()
+  std::uint32_t lingered_ = 0;    // before which yield
   std::int64_t since_ = 0;
 };
 
