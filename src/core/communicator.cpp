@@ -416,7 +416,9 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
                    choice->by_tuner ? "its choice" : "no opinion");
   if (s.world.layout)
     text += format("  layout     {}, digest {:016x}\n", s.world.layout->to_text(), s.world.layout_digest);
-  text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, false, s.world, needs)));
+  // What was measured needs no prediction, and shared memory's rates depend on too much for a good one.
+  if (!choice->measured)
+    text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, false, s.world, needs)));
   const int roundings = roundings_of(a, s.world);
   text += format("  roundings  {} of each element{}\n", roundings,
                  accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
