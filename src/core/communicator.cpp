@@ -375,7 +375,7 @@ std::string predictions_text(std::vector<Candidate> all) {
   for (const Candidate& one : all) {
     if (!one.why_not.empty() || std::find(told.begin(), told.end(), one.algorithm->name) != told.end()) continue;
     told.push_back(one.algorithm->name);
-    text += format("{}{} {:.3g}{}", text.empty() ? "" : "; ", one.algorithm->name, one.seconds * 1e6,
+    text += format("{}{} {:.4g}{}", text.empty() ? "" : "; ", one.algorithm->name, one.seconds * 1e6,
                    text.empty() ? " us" : "");
   }
   return text + " (from the links, not measured)";

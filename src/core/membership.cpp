@@ -589,6 +589,11 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
                     !std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.membarrier != 0; });
     state->wait_policy.fenced = state->fenced;
     if (cache != 0) world.cache_bytes = cache;
+    if (!world.direct && hosts == 1) {
+      // A network was asked for within the host.
+      world.hop_seconds = std::max(world.hop_seconds, topo::kLoopbackSeconds);
+      world.seconds_per_byte = std::max(world.seconds_per_byte, 1 / topo::kLoopbackRate);
+    }
     graph_at = outcomes[static_cast<std::size_t>(leader)].graph_offset;
     graph_bytes = outcomes[static_cast<std::size_t>(leader)].graph_bytes;
   }
