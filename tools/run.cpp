@@ -126,7 +126,8 @@ struct Child {
   std::vector<std::byte> request;
   std::vector<std::byte> answer;
   std::size_t answered = 0;
-  bool asks = false;  // the request is complete
+  bool asks = false;     // the request is complete
+  bool gave_up = false;  // it waited for others as long as it may
 };
 
 std::string ending(const Child& child) {
@@ -374,11 +375,11 @@ class Job {
       for (const Output& output : child.outputs)
         fds_.push_back({.fd = may_read(output) ? output.fd.get() : -1, .events = POLLIN, .revents = 0});
     }
-    const Status woken = os::poll_for(fds_, {.deadline = next_deadline_}, "the ranks");
+    const Status woken = os::poll_for(fds_, {.deadline = std::min(next_deadline_, notice_)}, "the ranks");
     if (woken.code() == Code::kTimeout) return {};
     HOCKET_TRY(woken);
     if (fds_[0].revents) {
-      while (const int number = signals_.take()) forward(number);
+      while (const int number = signals_.take()) end_by(number);
     }
     if (fds_[1].revents) look_at_stop();
     for (Sink& sink : sinks_) flush(sink);
@@ -414,6 +415,7 @@ class Job {
       const ssize_t n = ::recv(child.socket.get(), buffer, sizeof buffer, 0);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return;
+      if (n == 0 && child.asks) return tell_who_is_missing(child);
       if (n <= 0) return child.socket.reset();  // it ended, or wants no more of us
       if (child.asks) return refuse(child, "it sent more before it had its answer");
       child.request.insert(child.request.end(), buffer, buffer + n);
@@ -430,6 +432,39 @@ class Job {
     child.asks = false;
     if (lost_.empty())
       lost_ = format("the launcher closed the connection of {} (pid {}): {}", child.name, child.pid, why);
+  }
+
+  // It asked, and says no more: its time has run out (core/launch/run_descriptor.cpp). It goes on without us, but
+  // learns who has not come.
+  void tell_who_is_missing(Child& child) {
+    std::vector<std::string> names;
+    const Child* one = nullptr;
+    for (const Child& other : children_) {
+      if (other.asks || other.gave_up) continue;
+      names.push_back(std::to_string(other.rank));
+      one = &other;
+    }
+    child.gave_up = true;
+    if (!one) return child.socket.reset();
+    const std::string text =
+        format("{} not come to this exchange; {} (pid {}){}", have(names), one->name, one->pid,
+               one->ended ? " has ended" : format(" runs: `hocket ps {}` shows what its communicators do", one->pid));
+    answer(child, Code::kTimeout, std::as_bytes(std::span(text)));
+    child.socket.reset();  // the text fits into an empty socket
+    if (lost_.empty()) lost_ = format("{} (pid {}) gave up: {}", child.name, child.pid, text);
+  }
+
+  // "rank 1 has", "ranks 0, 1, 2 and 12 more have".
+  std::string have(const std::vector<std::string>& names) const {
+    return list(names) + (names.size() == 1 ? " has" : " have");
+  }
+  std::string list(const std::vector<std::string>& names) const {
+    constexpr std::size_t kMost = 8;
+    std::string text = children_.front().rank < 0 ? "host" : "rank";
+    text += names.size() == 1 ? " " : "s ";
+    for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i ? ", " : "") + names[i];
+    if (names.size() > kMost) text += format(" and {} more", names.size() - kMost);
+    return text;
   }
 
   static LaunchHeader header_of(const Child& child) {
@@ -478,18 +513,21 @@ class Job {
   // Answers every rank that asks.
   void answer_all(Code code, std::span<const std::byte> bytes) {
     for (Child& child : children_) {
-      if (!child.asks) continue;
-      LaunchHeader header = header_of(child);
-      header.code = static_cast<std::uint32_t>(code);
-      header.bytes = bytes.size();
-      child.answer.resize(sizeof header + bytes.size());
-      std::memcpy(child.answer.data(), &header, sizeof header);
-      if (!bytes.empty()) std::memcpy(child.answer.data() + sizeof header, bytes.data(), bytes.size());
-      child.answered = 0;
-      child.request.clear();
-      child.asks = false;
-      send_answer(child);
+      if (child.asks) answer(child, code, bytes);
     }
+  }
+
+  void answer(Child& child, Code code, std::span<const std::byte> bytes) {
+    LaunchHeader header = header_of(child);
+    header.code = static_cast<std::uint32_t>(code);
+    header.bytes = bytes.size();
+    child.answer.resize(sizeof header + bytes.size());
+    std::memcpy(child.answer.data(), &header, sizeof header);
+    if (!bytes.empty()) std::memcpy(child.answer.data() + sizeof header, bytes.data(), bytes.size());
+    child.answered = 0;
+    child.request.clear();
+    child.asks = false;
+    send_answer(child);
   }
 
   void send_answer(Child& child) {
@@ -525,7 +563,38 @@ class Job {
     say(ending(child));
     if (first_failure_ != 0) return;
     first_failure_ = status;
-    if (!options_.keep_going) next_deadline_ = Deadline::after(options_.grace);
+    if (!options_.keep_going && next_deadline_.is_never()) next_deadline_ = Deadline::after(options_.grace);
+  }
+
+  // A signal of ours is the ranks', and from now on they have as long to end as after a failure. Who asks twice means
+  // it.
+  void end_by(int number) {
+    // A wrapper may hand on what the terminal has sent us as well, and a terminal that closes sends twice.
+    constexpr std::chrono::milliseconds kSameSignal(100);
+    // Ranks that end at once are nothing to talk about.
+    constexpr std::chrono::milliseconds kNotice(500);
+    const bool again = asked_ && same_signal_.passed() && number != SIGHUP;
+    // An agent is told by its launcher, which counts for all hosts and kills us if need be.
+    if (again && options_.stop_when_closed < 0) {
+      say(format("killing {}", list(running())));
+      forward(SIGKILL);
+      terminated_ = true;
+      next_deadline_ = notice_ = Deadline::never();
+      return;
+    }
+    forward(number);
+    if (std::exchange(asked_, true)) return;
+    same_signal_ = Deadline::after(kSameSignal);
+    notice_ = Deadline::after(kNotice);
+    if (next_deadline_.is_never()) next_deadline_ = Deadline::after(options_.grace);
+  }
+
+  std::vector<std::string> running() const {
+    std::vector<std::string> names;
+    for (const Child& child : children_) {
+      if (!child.ended) names.push_back(child.rank >= 0 ? std::to_string(child.rank) : child.name.substr(5));
+    }
+    return names;
   }
 
   void forward(int number) {
@@ -535,6 +604,12 @@ class Job {
   }
 
   void escalate() {
+    if (notice_.passed()) {
+      notice_ = Deadline::never();
+      const bool told = options_.stop_when_closed >= 0;
+      const std::vector<std::string> names = running();
+      if (!told && !names.empty()) say(format("waiting for {} to end; once more kills them", list(names)));
+    }
     if (next_deadline_.is_never() || !next_deadline_.passed()) return;
     const int number = terminated_ ? SIGKILL : SIGTERM;
     for (const Child& child : children_) {
@@ -677,6 +752,9 @@ class Job {
   std::string lost_;  // why no exchange can be complete any more; empty while it can
   int first_failure_ = 0;
   bool terminated_ = false;
+  bool asked_ = false;  // by a signal of ours, to end
+  Deadline same_signal_ = Deadline::never();
+  Deadline notice_ = Deadline::never();  // when to say for whom we wait then
   int stop_fd_ = options_.stop_when_closed;
   Deadline next_deadline_ = Deadline::never();
 };
@@ -930,7 +1008,7 @@ int run_main(int argc, char** argv) {
       ->needs(with_hosts);
   app.add_flag("--keep-going", options.keep_going, "when a rank fails, leave the others alone");
   app.add_flag("--tag", options.tag, "begin each line of output with [rank]");
-  app.add_option("--grace", grace, "seconds for the others to end by themselves after a rank failed (default 10)")
+  app.add_option("--grace", grace, "seconds to end by themselves after another rank failed, or a Ctrl-C (default 10)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--agent", agent, "the part of --hosts on one host")->group("");
   app.footer(
@@ -939,6 +1017,9 @@ int run_main(int argc, char** argv) {
       "has started and left behind when it ends is killed, unless with --keep-going. With --hosts, hocket must be "
       "installed\n"
       "on each host, and the job's secret goes through the launcher's stdin.\n"
+      "Ctrl-C, SIGTERM and SIGHUP go to all ranks. Those that have not ended after the grace get SIGTERM, and half of "
+      "it\n"
+      "later SIGKILL; a second Ctrl-C or SIGTERM kills them at once.\n"
       "Exit status: 0, that of the first rank that failed (128 + the signal's number), or 2 if nothing could be "
       "started.");
   // Flags end where the program begins: what follows is its own, flags as well.

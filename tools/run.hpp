@@ -22,7 +22,8 @@ struct Options {
   /// Lines of a rank's stdout and stderr come out whole, whatever these are: they go through this process. But for a
   /// stdout that is a terminal: a rank's stdio already writes that line by line.
   bool whole_lines = false;
-  /// What the others have to end by themselves after a rank failed, before SIGTERM; half of it later comes SIGKILL.
+  /// What ranks have to end by themselves after another failed or a signal came to us, before SIGTERM; half of it later
+  /// comes SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// How messages on stderr begin.
   std::string name = "hocket run";
@@ -73,9 +74,9 @@ Result<int> run_agent(int input);
 ///
 /// Each rank has HOCKET_RANK, HOCKET_SIZE, HOCKET_LOCAL_RANK and HOCKET_RUN_FD, and a process group of its own, of
 /// which nothing is left afterwards (but with keep_going). Ranks die with the thread that calls. SIGINT, SIGTERM and
-/// SIGHUP are handed on to all. Stdin goes to rank 0 if it is no terminal. Call it before there are other threads: it
-/// forks, and blocks signals. Errors, when nothing could be started: kInvalidArgument, kOutOfMemory, kSystem; then no
-/// rank is left.
+/// SIGHUP are handed on to all, and a second SIGINT or SIGTERM kills them. Stdin goes to rank 0 if it is no terminal.
+/// Call it before there are other threads: it forks, and blocks signals. Errors, when nothing could be started:
+/// kInvalidArgument, kOutOfMemory, kSystem; then no rank is left.
 Result<int> run_ranks(const Options& options);
 
 }  // namespace hocket::run

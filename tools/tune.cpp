@@ -535,6 +535,13 @@ int tune_main(int argc, char** argv) {
     if (!loaded.ok()) return fail(loaded.status());
     base = *loaded;
   }
+  // Before minutes are spent.
+  std::ofstream out;
+  if (!options.output.empty()) {
+    out.open(options.output, std::ios::app);
+    if (!out) return fail(system_error(Code::kInvalidArgument, errno, "-o {}: can't be written", options.output));
+    out.close();
+  }
   const auto measured = run_all(options, argc, argv);
   if (!measured.ok()) return fail(measured.status());
   const auto table = merged(*measured, *base);
@@ -545,9 +552,10 @@ int tune_main(int argc, char** argv) {
     print(stdout, "{}", text);
     return 0;
   }
-  std::ofstream out(options.output);
+  out.open(options.output);
   out << text;
   out.close();
-  if (!out) return fail(error(Code::kSystem, "{} could not be written", options.output));
-  return 0;
+  if (out) return 0;
+  print(stdout, "{}", text);
+  return fail(error(Code::kSystem, "-o {}: could not be written, so the table is above", options.output));
 }

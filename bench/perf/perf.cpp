@@ -74,7 +74,12 @@ int run_ranks_here(const Options& options, int process, int processes, const Exc
   }
   if (!said.empty()) return 1;
   // Rank 0 knows the sum of all; the others need not fail as well.
-  return report && report->wrong() > 0 ? 1 : 0;
+  if (!report) return 0;
+  if (const Status written = report->close(); !written.ok()) {
+    print(stderr, "hocket perf: {}\n", written.to_string());
+    return 1;
+  }
+  return report->wrong() > 0 ? 1 : 0;
 }
 
 }  // namespace

@@ -237,6 +237,18 @@ void Report::compare_lines(const std::vector<Row>& rows) {
   for (const std::string& line : compare_table(rows)) print(stdout, "{}\n", line);
 }
 
+Status Report::close() {
+  const auto end = [](auto& file, std::string_view option, const std::string& name) -> Status {
+    if (!file) return {};
+    const bool failed = std::ferror(file.get()) != 0;
+    errno = 0;
+    if (std::fclose(file.release()) == 0 && !failed) return {};
+    return system_error(Code::kSystem, errno != 0 ? errno : EIO, "{} {}: not all could be written", option, name);
+  };
+  const Status csv = end(csv_, "--csv", options_.csv), plot = end(plot_, "--plot", options_.plot);
+  return csv.ok() ? plot : csv;
+}
+
 void Report::foot() {
   clear_progress();
   if (plot_) write_plot();

@@ -60,6 +60,8 @@ class Report {
   void progress(const std::string& text);
 
   std::size_t wrong() const noexcept { return wrong_; }
+  /// Ends the files. Errors: kSystem if not all could be written.
+  Status close();
 
  private:
   explicit Report(const Options& options, std::string version) : options_(options), version_(std::move(version)) {}

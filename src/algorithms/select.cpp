@@ -366,11 +366,11 @@ Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type,
   const bool own_say = world.tuner != nullptr && collective != Collective::kBarrier &&
                        collective != Collective::kSend && collective != Collective::kReceive &&
                        collective != Collective::kExchange;
+  if (knows_no_counts(collective)) bytes = kNominalBytes;
   if (own_say) {
     HOCKET_ASSIGN(const std::optional<Choice> wanted, ask_tuner(collective, bytes, type, symmetric, world, needs));
     if (wanted) return *wanted;
   }
-  if (knows_no_counts(collective)) bytes = kNominalBytes;
   const Algorithm* chosen = nullptr;
   std::string reasons;
   const TuningRow* row = measured(collective, bytes, symmetric, world);

@@ -104,7 +104,17 @@ Result<std::shared_ptr<const Layout>> agree_layout(const LayoutInputs& inputs, c
       std::vector<LayoutCard> of_host;
       for (const Rank r : ranks[h]) of_host.push_back(cards[static_cast<std::size_t>(r)]);
       topo::HostLayout layout;
-      if (from_cards(of_host, &layout)) layouts[h] = std::move(layout);
+      if (from_cards(of_host, &layout)) {
+        layouts[h] = std::move(layout);
+      } else if (inputs.rank == ranks[h].front() && std::any_of(ranks[h].begin(), ranks[h].end(), [&](Rank r) {
+                   return inputs.gpu[static_cast<std::size_t>(r)] >= 0;
+                 })) {
+        HOCKET_LOG(
+            LogLevel::kWarn,
+            "rank {}: the ranks of this host go in rank order: some know nothing of its topology, or see another "
+            "one than the others (HOCKET_TOPO_FILE)",
+            inputs.rank);
+      }
     }
   }
   HOCKET_ASSIGN(Layout joined, join_hosts(inputs.host, layouts));

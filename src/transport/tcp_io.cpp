@@ -220,9 +220,12 @@ bool IoThread::nobody_drove(TcpEndpoint& endpoint) {
 }
 
 void IoThread::tick(std::shared_ptr<TcpEndpoint> endpoint) {
+  const bool others = !ticking_.empty();
   if (!ticking_.insert(std::move(endpoint)).second) return;
+  // A newcomer never puts off the look at those who were there before.
   look_ns_ = kFirstLookNs;
-  next_look_ = os::now_ns() + look_ns_;
+  const std::int64_t soon = os::now_ns() + look_ns_;
+  next_look_ = others ? std::min(next_look_, soon) : soon;
 }
 
 void IoThread::look_after() {

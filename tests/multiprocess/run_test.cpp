@@ -65,7 +65,15 @@ int rank_main(std::string_view what) {
     ::signal(SIGTERM, SIG_IGN);
     for (;;) ::pause();
   }
-  auto launched = hocket::launched_from_environment();
+  if (what == "deaf") {
+    for (const int number : {SIGINT, SIGTERM}) ::signal(number, SIG_IGN);
+    std::printf("%d\n", ::getpid());
+    std::fflush(stdout);
+    for (;;) ::pause();
+  }
+  hocket::Settings settings;
+  if (what == "impatient") settings.start_timeout = std::chrono::milliseconds(200);
+  auto launched = hocket::launched_from_environment(settings);
   if (!launched.ok()) return say(launched.status());
   if (!*launched) return std::fprintf(stderr, "nobody started me\n"), 4;
   const LaunchedRank& me = **launched;
@@ -88,6 +96,7 @@ int rank_main(std::string_view what) {
     if (me.rank == 0) return 0;
     return say(exchange_ints(me, 2));
   }
+  if (what == "impatient") return say(exchange_ints(me, 1));
   if (what == "uneven") return say(exchange_ints(me, 2, me.rank == 1 ? 2 : 1));
   if (what == "threads") {
     // Every rank equally often, from any thread: the contents are equal, so any pairing is right.
@@ -273,6 +282,45 @@ TEST(Run, SignalsAreHandedOnToAllRanks) {
     EXPECT_EQ(started.wait().exit_code(), 128 + number);
     for (const pid_t pid : ranks) expect_gone(pid);
   }
+}
+
+// A rank that catches or ignores what was handed on must not keep the job, nor the one at the terminal.
+TEST(Run, RanksThatIgnoreOurSignalAreKilledAfterTheGrace) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Started started = start({"run", "--ranks", "2", "--grace", "0.1", self(), "rank", "deaf"});
+    const pid_t ranks[2] = {std::stoi(started.line()), std::stoi(started.line())};
+    ::kill(started.pid, number);
+    const Outcome outcome = started.wait();
+    EXPECT_EQ(outcome.exit_code(), 128 + SIGKILL) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "sending SIGKILL")) << outcome.text;
+    for (const pid_t pid : ranks) expect_gone(pid);
+  }
+}
+
+TEST(Run, ASecondSignalKillsAtOnce) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Started started = start({"run", "--ranks", "2", "--grace", "1000", self(), "rank", "deaf"});
+    const pid_t ranks[2] = {std::stoi(started.line()), std::stoi(started.line())};
+    ::kill(started.pid, number);
+    EXPECT_EQ(started.line(), "hocket run: waiting for ranks 0, 1 to end; once more kills them");
+    ::kill(started.pid, number);
+    const Outcome outcome = started.wait();
+    EXPECT_EQ(outcome.exit_code(), 128 + SIGKILL) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "killing ranks 0, 1")) << outcome.text;
+    for (const pid_t pid : ranks) expect_gone(pid);
+  }
+}
+
+TEST(Run, WhoWaitsTooLongLearnsWhoHasNotCome) {
+  const Outcome outcome =
+      run(3, {"/bin/sh", "-c", "test $HOCKET_RANK = 1 && exec \"$0\" rank sleep; exec \"$0\" rank impatient", self()},
+          {"--grace", "0.1"});
+  EXPECT_EQ(outcome.exit_code(), 3) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "rank 0, exchange 0 with the other ranks: after 0.2 s rank 1 has not come"))
+      << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "rank 2, exchange 0 with the other ranks: after 0.2 s rank 1 has not come"))
+      << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "HOCKET_START_TIMEOUT")) << outcome.text;
 }
 
 TEST(Run, RanksDieWithTheirLauncher) {

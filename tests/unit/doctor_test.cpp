@@ -422,6 +422,12 @@ TEST(DoctorFacts, ASavedTreeIsReadAndNothingOfThisMachine) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+TEST(DoctorFacts, ACgroupWithoutASlashIsNoEndlessWay) {
+  const Tree tree;
+  tree.file("proc/self/cgroup", "0::job\n");
+  EXPECT_FALSE(read_facts(tree.path()).throttling);
+}
+
 TEST(DoctorFacts, OfAnEmptyTreeNothingIsKnown) {
   const Tree tree;
   for (const Finding& one : run_checks(read_facts(tree.path())))

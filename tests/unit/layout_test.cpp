@@ -373,6 +373,25 @@ TEST(Tuner, SeesTheCallAndItsCandidates) {
   EXPECT_EQ(seen.collective, Collective::kBarrier) << "not asked";
 }
 
+TEST(Tuner, UnevenCallsAreCutAsWithoutOne) {
+  World world = tuned([](const TunerCall& call) -> std::optional<TunerChoice> {
+    return TunerChoice{std::string(call.candidates.front().algorithm), "", 0};
+  });
+  world.tile_bytes = 16 << 10;  // of more than one tile each
+  World plain = world;
+  plain.tuner = nullptr;
+  for (const Collective uneven : {Collective::kAllGatherV, Collective::kReduceScatterV, Collective::kAllToAllV}) {
+    const auto by_tuner = choose(uneven, 0, DataType::kFloat32, false, world);
+    const auto by_rule = choose(uneven, 0, DataType::kFloat32, false, plain);
+    ASSERT_TRUE(by_tuner.ok() && by_rule.ok());
+    EXPECT_TRUE(by_tuner->by_tuner);
+    EXPECT_EQ(by_tuner->algorithm, by_rule->algorithm);
+    EXPECT_EQ(by_tuner->tile_bytes, by_rule->tile_bytes);
+    EXPECT_EQ(by_tuner->tiles_per_round, by_rule->tiles_per_round);
+    EXPECT_EQ(by_tuner->stream_output, by_rule->stream_output);
+  }
+}
+
 TEST(Tuner, AChoiceThatCannotBeUsedIsAnErrorThatNamesIt) {
   const auto refused = [](const TunerChoice& wanted, const std::function<void(World&)>& change, std::string_view why) {
     World world = tuned([wanted](const TunerCall&) { return wanted; });

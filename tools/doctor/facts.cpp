@@ -144,7 +144,7 @@ Result<std::vector<std::string>> group_folders(const std::string& root, std::str
     // In a container the path may be the host's, and the top is its own.
     for (std::string part = path;; part = part.substr(0, part.rfind('/'))) {
       folders.push_back(base + (part == "/" ? "" : part));
-      if (part.empty() || part == "/") break;
+      if (part.empty() || part == "/" || part.find('/') == std::string::npos) break;
     }
   }
   return folders;

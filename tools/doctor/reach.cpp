@@ -127,6 +127,11 @@ struct Agent {
     input.reset();
     if (pid <= 0) return;
     ::kill(pid, SIGTERM);
+    for (const Deadline patience = Deadline::after(std::chrono::seconds(2)); !patience.passed();) {
+      if (::waitpid(pid, nullptr, WNOHANG) == pid) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(pid, SIGKILL);  // a launcher that takes no SIGTERM must not keep us
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -263,9 +268,15 @@ std::vector<Finding> try_hosts(const ReachOptions& options) {
       std::string request = format("try\t{}\t{}", to, other.network);
       for (const std::string& address : other.addresses) request += "\t" + address;
       Result<std::string> answer = error(Code::kPeerLost, "its `hocket doctor` ended");
-      if (write_all(from.input.get(), request + "\n"))
-        answer = from.lines->next(Deadline::after(kConnectPatience + std::chrono::seconds(5)));
-      const std::vector<std::string> fields = answer.ok() ? fields_of(*answer) : std::vector<std::string>();
+      std::vector<std::string> fields;
+      if (write_all(from.input.get(), request + "\n")) {
+        // An answer that was given up comes late, and is not this one's.
+        const Deadline deadline = Deadline::after(kConnectPatience + std::chrono::seconds(5));
+        do {
+          answer = from.lines->next(deadline);
+          fields = answer.ok() ? fields_of(*answer) : std::vector<std::string>();
+        } while (fields.size() == 3 && fields[1] != std::to_string(to) && !deadline.passed());
+      }
       if (fields.size() == 3 && fields[0] == "reached") {
         ++reached;
         continue;

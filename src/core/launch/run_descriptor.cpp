@@ -51,9 +51,17 @@ class Launcher {
     std::string text;
     const Status talked = talk(rank, limits, mine, all, answer, text);
     if (!talked.ok()) {
+      const std::string who = talked.code() == Code::kTimeout ? who_is_missing(rank) : std::string();
       // The stream may hold a part of an answer, so nothing that follows could be trusted.
       socket_.shutdown();
-      broken_ = error(talked.code(), "rank {}, exchange {} with the other ranks: {}", rank, sequence_, talked.text());
+      if (who.empty()) {
+        broken_ = error(talked.code(), "rank {}, exchange {} with the other ranks: {}", rank, sequence_, talked.text());
+      } else {
+        broken_ = error(Code::kTimeout,
+                        "rank {}, exchange {} with the other ranks: after {:g} s {}; HOCKET_START_TIMEOUT (seconds) is "
+                        "how long to wait",
+                        rank, sequence_, std::chrono::duration<double>(timeout).count(), who);
+      }
       return broken_;
     }
     ++sequence_;
@@ -78,6 +86,22 @@ class Launcher {
     if (answer.code == 0) return os::receive_all(socket_.fd(), all, limits, kLauncher);
     text.resize(bytes);
     return os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(text)), limits, kLauncher);
+  }
+
+  // After a timeout: the end of our side asks the launcher, which alone knows. Empty if it doesn't answer.
+  std::string who_is_missing(Rank rank) {
+    const os::WaitLimits limits{.deadline = os::Deadline::after(std::chrono::seconds(2))};
+    LaunchHeader request, answer;
+    request.sequence = sequence_;
+    request.rank = static_cast<std::uint32_t>(rank);
+    if (::shutdown(socket_.fd(), SHUT_WR) < 0) return {};
+    if (!os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(&answer, 1)), limits, kLauncher).ok())
+      return {};
+    const auto bytes = launch_answer_bytes(answer, request, 0);
+    if (!bytes.ok() || answer.code != static_cast<std::uint32_t>(Code::kTimeout)) return {};
+    std::string text(*bytes, ' ');
+    if (!os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(text)), limits, kLauncher).ok()) return {};
+    return text;
   }
 
   os::UnixSocket socket_;
