@@ -8,7 +8,8 @@
 // be used is Code::kInvalidArgument and says why; nothing is replaced quietly.
 //
 // Threads: it is called by whichever thread makes the call (for calls on a stream, the engine's), while the
-// communicator is busy: it must not use it. What it throws becomes an error of the call.
+// communicator is busy: it must not use it. explain() asks it, too, and communicators may share it, so several threads
+// may be in it at once. What it throws becomes an error of the call.
 #pragma once
 
 #include <cstdint>
