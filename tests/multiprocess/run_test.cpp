@@ -72,7 +72,7 @@ int rank_main(std::string_view what) {
     for (;;) ::pause();
   }
   hocket::Settings settings;
-  if (what == "impatient") settings.start_timeout = std::chrono::milliseconds(200);
+  if (what == "impatient") settings.start_timeout = std::chrono::milliseconds(1500);
   auto launched = hocket::launched_from_environment(settings);
   if (!launched.ok()) return say(launched.status());
   if (!*launched) return std::fprintf(stderr, "nobody started me\n"), 4;
@@ -317,7 +317,7 @@ TEST(Run, WhoWaitsTooLongLearnsWhoHasNotCome) {
           {"--grace", "0.1"});
   EXPECT_EQ(outcome.exit_code(), 3) << outcome.text;
   // Who asks when the other has given up already learns that, and for whom that one waited.
-  EXPECT_TRUE(contains(outcome.text, "exchange 0 with the other ranks: after 0.2 s rank 1 has not come"))
+  EXPECT_TRUE(contains(outcome.text, "exchange 0 with the other ranks: after 1.5 s rank 1 has not come"))
       << outcome.text;
   const std::string missing = "rank 1 has not come";
   const std::size_t first = outcome.text.find(missing);
