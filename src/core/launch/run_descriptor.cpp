@@ -98,7 +98,8 @@ class Launcher {
     if (!os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(&answer, 1)), limits, kLauncher).ok())
       return {};
     const auto bytes = launch_answer_bytes(answer, request, 0);
-    if (!bytes.ok() || answer.code != static_cast<std::uint32_t>(Code::kTimeout)) return {};
+    // Another one may have given up in the same moment: then that is the answer, and says whom it waited for.
+    if (!bytes.ok() || answer.code == static_cast<std::uint32_t>(Code::kOk)) return {};
     std::string text(*bytes, ' ');
     if (!os::receive_all(socket_.fd(), std::as_writable_bytes(std::span(text)), limits, kLauncher).ok()) return {};
     return text;
