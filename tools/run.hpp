@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tools/run.hpp: starts ranks as child processes of this one and serves their exchanges until the last has ended.
 //
-// Other side: src/core/launch.hpp. `hocket run` is this with flags; `hocket perf --ranks` starts itself through it.
+// Other side: src/core/launch.hpp. `hocket run` is this with flags (run.cpp); `hocket perf --ranks` starts itself
+// through it. Next stops: run/ranks.cpp and run/hosts.cpp say what to start, run/job.hpp runs it.
 #pragma once
 
 #include <chrono>

@@ -5,7 +5,7 @@
 // of its own (`hocket run`), or by a UniqueId that rank 0 makes and the launcher carries. Asked in this order, the more
 // explicit and the inner first:
 //
-//   hocket run          HOCKET_RUN_FD (an inherited socket; its protocol is below, its other side tools/run.cpp)
+//   hocket run          HOCKET_RUN_FD (an inherited socket; its protocol is below, its other side tools/run/)
 //   variables           HOCKET_RANK and HOCKET_SIZE, and HOCKET_UNIQUE_ID or HOCKET_ROOT; a Kubernetes Indexed Job has
 //                       JOB_COMPLETION_INDEX for the rank
 //   a file              HOCKET_RENDEZVOUS; ranks by HOCKET_RANK and HOCKET_SIZE, or Slurm's variables

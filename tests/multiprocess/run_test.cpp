@@ -55,6 +55,8 @@ int say(const hocket::Status& status) {
   return status.ok() ? 0 : 3;
 }
 
+constexpr std::size_t kFlood = 512 << 10;  // more than pipes and terminals hold, less than the launcher does
+
 int rank_main(std::string_view what) {
   if (what == "sleep") {
     std::printf("%d\n", ::getpid());
@@ -70,6 +72,14 @@ int rank_main(std::string_view what) {
     std::printf("%d\n", ::getpid());
     std::fflush(stdout);
     for (;;) ::pause();
+  }
+  if (what == "flood") {
+    const pid_t pid = ::getpid();
+    if (::write(std::atoi(std::getenv("HOCKET_TEST_FD")), &pid, sizeof pid) != sizeof pid) return 8;
+    if (std::string_view(std::getenv("HOCKET_RANK")) != "0") ::pause();
+    const std::string line(63, 'x');
+    for (std::size_t written = 0; written < kFlood; written += line.size()) std::fprintf(stderr, "%s\n", line.c_str());
+    return 5;
   }
   hocket::Settings settings;
   if (what == "impatient") settings.start_timeout = std::chrono::milliseconds(1500);
@@ -157,10 +167,9 @@ struct Started {
   }
 };
 
-Started start(std::vector<std::string> arguments) {
+Started start_program(std::vector<std::string> arguments) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) std::abort();
-  arguments.insert(arguments.begin(), self());
   std::vector<char*> argv;
   for (std::string& text : arguments) argv.push_back(text.data());
   argv.push_back(nullptr);
@@ -173,6 +182,15 @@ Started start(std::vector<std::string> arguments) {
   }
   ::close(fds[1]);
   return {pid, fds[0], {}};
+}
+
+Started start(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), self());
+  return start_program(std::move(arguments));
+}
+
+Outcome run_shell(const std::string& command) {
+  return start_program({"/bin/sh", "-c", command}).wait();
 }
 
 Outcome run(int ranks, std::vector<std::string> program, std::vector<std::string> flags = {}) {
@@ -404,6 +422,62 @@ TEST(Run, ARankWhoseReaderHasGoneEndsAsItWouldAlone) {
 TEST(Run, ADiskThatIsFullIsSaidAndIsNoSuccess) {
   const int status = std::system((self() + " run --ranks 1 echo x >/dev/full 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// A launcher whose terminal took nothing blocked in a write to it, and no longer looked after the ranks.
+TEST(Run, ATerminalThatTakesNothingDoesNotKeepTheLauncherFromItsRanks) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(::grantpt(terminal), 0);
+  ASSERT_EQ(::unlockpt(terminal), 0);
+  const int ranks_end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(ranks_end, 0);
+  int pids[2];
+  ASSERT_EQ(::pipe(pids), 0);  // inherited
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::dup2(ranks_end, 1);
+    ::dup2(ranks_end, 2);
+    ::setenv("HOCKET_TEST_FD", std::to_string(pids[1]).c_str(), 1);
+    ::execl(self().c_str(), self().c_str(), "run", "--ranks", "2", "--grace", "0.1", self().c_str(), "rank", "flood",
+            nullptr);
+    ::_exit(99);
+  }
+  ::close(ranks_end);
+  for (int i = 0; i < 2; ++i) {
+    pid_t rank = 0;
+    ASSERT_EQ(::read(pids[0], &rank, sizeof rank), static_cast<ssize_t>(sizeof rank));
+    expect_gone(rank);  // rank 0 by itself, all written; rank 1 by the launcher, because rank 0 failed
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(launcher, &status, WNOHANG), 0) << "what it holds was not read yet";
+  std::string text;
+  char buffer[4096];
+  ssize_t n = 0;
+  while ((n = ::read(terminal, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
+  ::waitpid(launcher, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+  EXPECT_GE(static_cast<std::size_t>(std::count(text.begin(), text.end(), 'x')), kFlood);
+  EXPECT_TRUE(contains(text, "ended with exit code 5"))
+      << text.substr(text.size() - std::min<std::size_t>(text.size(), 500));
+  for (const int fd : {terminal, pids[0], pids[1]}) ::close(fd);
+}
+
+TEST(Run, TooFewDescriptorsAreSaidWithWhatIsNeeded) {
+  const Outcome outcome = run_shell("ulimit -n 40; exec " + self() + " run --ranks 14 true");
+  EXPECT_EQ(outcome.exit_code(), 2);
+  EXPECT_TRUE(contains(outcome.text, "14 ranks take ")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "the limit is 40")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "`ulimit -n ")) << outcome.text;
+}
+
+TEST(Run, ASoftLimitOnDescriptorsIsTheRanksButNotTheLaunchers) {
+  const Outcome outcome =
+      run_shell("ulimit -Sn 24; exec " + self() + " run --ranks 14 sh -c 'echo limit $(ulimit -n)'");
+  EXPECT_EQ(outcome.exit_code(), 0) << outcome.text;
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = outcome.text.find("limit 24\n", at)) != std::string::npos; ++at) ++count;
+  EXPECT_EQ(count, 14u) << outcome.text;
 }
 
 TEST(Run, FlagsAfterTheProgramAreTheProgramsOwn) {
