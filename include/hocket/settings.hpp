@@ -54,13 +54,13 @@ struct Settings {
   /// most slot_bytes. 0 leaves it to the choice of algorithm. Default: 0.
   std::size_t tile_bytes = 0;
 
-  /// HOCKET_SLOT_BYTES, bytes (suffixes K, M, G): memory of one slot of a channel; a power of two from 4K to 4M.
-  /// Default: 64K.
-  std::size_t slot_bytes = std::size_t{64} << 10;
+  /// HOCKET_SLOT_BYTES, bytes (suffixes K, M, G): memory of one slot of a channel; a power of two from 4K to 4M. 0:
+  /// 64K, or where ranks reach each other over a network 256K up to four ranks, else 128K. Default: 0.
+  std::size_t slot_bytes = 0;
 
   /// HOCKET_SLOTS: slots of a channel, that is how many transfers may be in flight on it; a power of two from 2 to 64.
-  /// 0 takes more the fewer ranks there are (16 for two, 8 up to four, else 4): a ring of slots that is larger than one
-  /// core's cache moves faster between cores. Default: 0.
+  /// 0 takes more the fewer ranks there are (16 for two, 8 up to four, else 4; over a network 8 for two, else 4): a
+  /// ring of slots that is larger than one core's cache moves faster between cores. Default: 0.
   int slots = 0;
 
   /// HOCKET_LANES: lanes of a plan, that is how many threads or thread blocks may work on one call; 1 to 8. 0 leaves
@@ -84,7 +84,7 @@ struct Settings {
   std::string tuning;
 
   /// HOCKET_SPIN, microseconds or "auto": how long a waiting thread spins before it sleeps; up to 1000000. Default:
-  /// auto, which depends on whether the host has a core for each of its ranks.
+  /// auto: 50, over a network 200, and hardly at all where the host has fewer cores than ranks.
   std::optional<std::chrono::microseconds> spin;
 
   /// HOCKET_HOST_ID: ranks with the same text share a host; up to 255 bytes. Default: empty, the kernel's boot id.
@@ -151,8 +151,8 @@ struct Settings {
   /// counts as not set.
   ///
   /// A malformed value is kInvalidArgument with the variable, its value and what is accepted. An unknown variable that
-  /// begins with HOCKET_ is warned about once, by one process of a host, with the nearest known name. Sets the log level
-  /// when HOCKET_LOG is set. Any thread, as long as none changes the environment.
+  /// begins with HOCKET_ is warned about once, by one process of a host, with the nearest known name. Sets the log
+  /// level when HOCKET_LOG is set. Any thread, as long as none changes the environment.
   static Result<Settings> from_environment();
 };
 

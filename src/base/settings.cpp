@@ -136,10 +136,11 @@ constexpr Variable kVariables[] = {
        return parse_bytes(text, s.tile_bytes) && s.tile_bytes % 16 == 0 && s.tile_bytes <= std::size_t{4} << 20;
      },
      [](const Settings& s) { return format("{}", s.tile_bytes); }},
-    {"HOCKET_SLOT_BYTES", "slot_bytes", true, "bytes, a power of two from 4K to 4M",
+    {"HOCKET_SLOT_BYTES", "slot_bytes", true, "0, or bytes, a power of two from 4K to 4M",
      [](std::string_view text, Settings& s) {
-       return parse_bytes(text, s.slot_bytes) && std::has_single_bit(s.slot_bytes) && s.slot_bytes >= 4096 &&
-              s.slot_bytes <= std::size_t{4} << 20;
+       return parse_bytes(text, s.slot_bytes) &&
+              (s.slot_bytes == 0 ||
+               (std::has_single_bit(s.slot_bytes) && s.slot_bytes >= 4096 && s.slot_bytes <= std::size_t{4} << 20));
      },
      [](const Settings& s) { return format("{}", s.slot_bytes); }},
     {"HOCKET_SLOTS", "slots", true, "0 or a power of two from 2 to 64",
@@ -266,7 +267,7 @@ Status malformed(const Variable& variable, std::string_view value) {
 }
 
 Status check_together(const Settings& settings) {
-  if (settings.tile_bytes > settings.slot_bytes) {
+  if (settings.slot_bytes != 0 && settings.tile_bytes > settings.slot_bytes) {
     return error(Code::kInvalidArgument,
                  "HOCKET_TILE_BYTES={} is more than HOCKET_SLOT_BYTES={}: a tile has to fit a slot",
                  settings.tile_bytes, settings.slot_bytes);

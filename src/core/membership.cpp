@@ -248,11 +248,38 @@ Status explain(const std::vector<Member>& members, const std::vector<Words>& wor
 
 /// All slots that a rank receives on together should not fit the cache of one core (1 MiB and more): lines that the
 /// reader's cache still holds are several times slower to write again than those that have moved on to the shared
-/// cache.
-std::uint64_t slots_for(const Settings& settings, std::size_t ranks) {
-  if (settings.slots >= 2 && (settings.slots & (settings.slots - 1)) == 0)
-    return static_cast<std::uint64_t>(settings.slots);
-  return ranks <= 2 ? 16 : ranks <= 4 ? 8 : 4;
+/// cache. Over a network a transfer costs system calls and packets, so few large slots are better
+/// (docs/performance.md).
+struct SlotSizes {
+  std::uint64_t slots, slot_bytes;
+};
+SlotSizes slots_for(const Settings& settings, std::size_t ranks, bool network) {
+  SlotSizes sizes{ranks <= 2 ? 16u : ranks <= 4 ? 8u : 4u, 64 << 10};
+  if (network) sizes = {ranks <= 2 ? 8u : 4u, ranks <= 4 ? 256u << 10 : 128u << 10};
+  if (settings.slots >= 2 && std::has_single_bit(static_cast<std::uint32_t>(settings.slots)))
+    sizes.slots = static_cast<std::uint64_t>(settings.slots);
+  if (settings.slot_bytes >= 4096 && std::has_single_bit(settings.slot_bytes))
+    sizes.slot_bytes = settings.slot_bytes;
+  else if (settings.tile_bytes > sizes.slot_bytes && settings.tile_bytes <= std::size_t{4} << 20)
+    sizes.slot_bytes = std::bit_ceil(settings.tile_bytes);
+  return sizes;
+}
+
+/// Whether some of the ranks reach each other only over a network, as far as it can be known before they have met.
+/// Equal on all ranks, though each has its own list of transports.
+Result<bool> over_network(const CreateArgs& args) {
+  struct Near {
+    std::array<std::uint64_t, 2> host;
+    std::uint64_t shared_memory;
+    bool operator==(const Near&) const = default;
+  };
+  const std::string_view transports[] = {"local", "shm", "tcp"};
+  const auto allowed = AllowList::parse(args.settings.transport, transports, "HOCKET_TRANSPORT");
+  const Near own{args.engine->address().host, !allowed.ok() || allowed->allows(Collective::kBarrier, "shm")};
+  std::vector<Near> all(static_cast<std::size_t>(args.size), own);
+  if (args.size > 1) HOCKET_TRY(exchange_all(args.exchange, own, &all, "hosts"));
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Near& near) { return near != all.front() || near.shared_memory == 0; });
 }
 
 void fill_cpus(Outcome& member) {
@@ -374,8 +401,9 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
   engine.graveyard().sweep(engine.arena());
 
   const auto n = static_cast<std::size_t>(args.size);
-  const BlockLayout layout(n, slots_for(args.settings, n), args.settings.slot_bytes,
-                           args.settings.flight_recorder_entries);
+  HOCKET_ASSIGN(const bool network, over_network(args));
+  const SlotSizes sizes = slots_for(args.settings, n, network);
+  const BlockLayout layout(n, sizes.slots, sizes.slot_bytes, args.settings.flight_recorder_entries);
   auto state = std::make_shared<CommunicatorState>(args.engine, layout);
   Stopwatch watch(state->phases);
   state->settings = args.settings;
@@ -597,6 +625,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     graph_at = outcomes[static_cast<std::size_t>(leader)].graph_offset;
     graph_bytes = outcomes[static_cast<std::size_t>(leader)].graph_bytes;
   }
+  if (!world.direct) state->wait_policy.spin_ns = kNetworkSpinNs;
   if (args.settings.spin)
     state->wait_policy.spin_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(*args.settings.spin).count();
 

@@ -91,18 +91,21 @@ void TcpEndpoint::take_turn() noexcept {
 
 Status TcpEndpoint::progress() {
   drives_.store(drives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // a lost one is no harm
-  return take_turns();
+  bool driven = false;
+  return take_turns(&driven);
 }
 
-void TcpEndpoint::drive_for_nobody() {
-  (void)take_turns();
+bool TcpEndpoint::drive_for_nobody() {
+  bool driven = false;
+  return !take_turns(&driven).ok() || driven;
 }
 
-Status TcpEndpoint::take_turns() {
+Status TcpEndpoint::take_turns(bool* driven) {
   for (;;) {
     if (failed_.load(std::memory_order_acquire)) return error();
     // Who finds the turn taken has posted before (seq_cst); who has it looks for that after giving it back.
     if (!try_turn()) return {};
+    *driven = true;
     Status status = drive();
     if (!status.ok()) fail_in_turn(std::move(status));
     leave_turn();

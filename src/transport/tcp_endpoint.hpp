@@ -74,8 +74,8 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   int watchers() const noexcept { return watchers_.load(std::memory_order_seq_cst); }
   /// Looks whether the peer's host still acknowledges what was sent. `unknown`: something is still unacknowledged.
   void check_link(std::int64_t limit_ns, bool* unknown);
-  /// progress(), but not as somebody who waits.
-  void drive_for_nobody();
+  /// progress(), but not as somebody who waits. False: another thread is at it.
+  bool drive_for_nobody();
   // What the thread has to do with this endpoint: see IoThread.
   std::atomic<bool> armed{false};           ///< its sockets wake the thread
   std::atomic<bool> attended{false};        ///< the thread looks after it every few milliseconds
@@ -97,7 +97,8 @@ class TcpEndpoint final : public Endpoint, private FrameSink {
   };
 
   Status accept(Operation& operation, std::uint64_t* ticket);
-  Status take_turns();
+  /// `driven`: whether it was this thread's turn.
+  Status take_turns(bool* driven);
   bool try_turn() noexcept { return !turn_.exchange(true, std::memory_order_seq_cst); }
   void take_turn() noexcept;
   void leave_turn() noexcept { turn_.store(false, std::memory_order_seq_cst); }

@@ -203,8 +203,9 @@ void IoThread::run() {
 
 void IoThread::endpoint_event(const std::shared_ptr<TcpEndpoint>& endpoint) {
   endpoint->armed.store(false, std::memory_order_seq_cst);
-  if (nobody_drove(*endpoint) || endpoint->watchers() > 0) {
-    endpoint->drive_for_nobody();
+  // Whose turn it is may have been put off this very CPU by this thread: armed again, the socket would wake it at once,
+  // and it would keep the other from going on.
+  if ((nobody_drove(*endpoint) || endpoint->watchers() > 0) && endpoint->drive_for_nobody()) {
     if (endpoint->error().ok()) arm(*endpoint);
     return;
   }
@@ -238,8 +239,8 @@ void IoThread::look_after() {
       ++it;
       continue;
     }
-    endpoint.drive_for_nobody();
-    if (endpoint.ending() && endpoint.error().ok()) {
+    const bool driven = endpoint.drive_for_nobody();
+    if ((!driven || endpoint.ending()) && endpoint.error().ok()) {
       ++it;
       continue;
     }

@@ -41,7 +41,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentGivesTheDefaultsOfTheHeader) {
   EXPECT_EQ(settings.warn_after, 30s);
   EXPECT_EQ(settings.timeout, 0s);
   EXPECT_EQ(settings.start_timeout, 120s);
-  EXPECT_EQ(settings.slot_bytes, 65536u);
+  EXPECT_EQ(settings.slot_bytes, 0u);
   EXPECT_EQ(settings.slots, 0);
   EXPECT_EQ(settings.lanes, 0);
   EXPECT_FALSE(settings.reproducible);
@@ -115,7 +115,8 @@ TEST_F(SettingsTest, EveryVariableIsRead) {
       "HOCKET_ALGO=ring,tree HOCKET_PROTO=^packet HOCKET_TRANSPORT=local,shm HOCKET_WARN_AFTER=0.5 HOCKET_TIMEOUT=2 "
       "HOCKET_START_TIMEOUT=10 HOCKET_TILE_BYTES=4096 HOCKET_SLOT_BYTES=1048576 HOCKET_SLOTS=2 HOCKET_LANES=3 "
       "HOCKET_REPRODUCIBLE=1 HOCKET_DRAIN=1 HOCKET_TUNING=/etc/hocket tuning HOCKET_SPIN=50 HOCKET_HOST_ID=box 1 "
-      "HOCKET_TOPO_FILE=/etc/topo.xml HOCKET_GPU=0000:3b:00.0 HOCKET_GRAPH_DUMP_FILE=/tmp/graph.xml HOCKET_INTERFACE=^docker "
+      "HOCKET_TOPO_FILE=/etc/topo.xml HOCKET_GPU=0000:3b:00.0 HOCKET_GRAPH_DUMP_FILE=/tmp/graph.xml "
+      "HOCKET_INTERFACE=^docker "
       "HOCKET_PORTS=4000-4010 "
       "HOCKET_TCP_STREAMS=4 HOCKET_LINK_TIMEOUT=2.5 "
       "HOCKET_LOG=debug "
@@ -233,7 +234,8 @@ TEST_F(SettingsTest, SettingsMadeInCodeAreHeldToTheSameLimits) {
   EXPECT_EQ(bad([](Settings& s) { s.slots = 6; }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.timeout = -1s; }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.slot_bytes = 5000; }).code(), Code::kInvalidArgument);
-  EXPECT_EQ(bad([](Settings& s) { s.tile_bytes = 1 << 20; }).code(), Code::kInvalidArgument);
+  EXPECT_EQ(bad([](Settings& s) { s.slot_bytes = 64 << 10, s.tile_bytes = 1 << 20; }).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(bad([](Settings& s) { s.tile_bytes = 1 << 20; }).ok());  // the slots grow with it
   EXPECT_EQ(bad([](Settings& s) { s.log = static_cast<LogLevel>(9); }).code(), Code::kInvalidArgument);
   EXPECT_EQ(bad([](Settings& s) { s.host_id = std::string(256, 'x'); }).code(), Code::kInvalidArgument);
   EXPECT_TRUE(bad([](Settings& s) { s.log = LogLevel::kTrace; }).ok());
