@@ -189,7 +189,8 @@ int topo_main(int argc, char** argv) {
   app.add_flag("--table", table, "see --corpus");
   app.add_option("--page", page,
                  "with --corpus: write a page of pictures for a browser into this file, in place of a table");
-  app.add_option("--answers", answers, "what is right for the files of --corpus; default: answers.txt in that folder");
+  app.add_option("--answers", answers,
+                 "what is right for the files of --corpus; default: answers.txt in that folder, else what is built in");
   app.add_option("--graph", graph_file,
                  "write the rings and trees as NCCL graph XML (for NCCL_GRAPH_FILE) into this file ('-': stdout)");
   std::string svg;

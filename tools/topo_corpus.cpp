@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tools/topo_corpus.cpp: see topo_corpus.hpp.
-//
-// A line of the answers is a file and what is right of it: `nccl-xml/a.xml gpus=8 nics=5 class=switch rings=12
-// near=0,1:PXB:mlx5_0;2,3:PXB:mlx5_1`. `why=…` to the end of the line is a reason for the reader of the table.
+// tools/topo_corpus.cpp: see topo_corpus.hpp; what is right of each file: topo_answers.hpp.
 #include "tools/topo_corpus.hpp"
 
 #include <sys/wait.h>
@@ -12,12 +9,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include "base/status.hpp"
+#include "tools/topo_answers.hpp"
 #include "topo/cpu_budget.hpp"
 #include "topo/machine_file.hpp"
 #include "topo/nccl_graph.hpp"
@@ -37,7 +33,7 @@ using hocket::topo::PathType;
 namespace topo = hocket::topo;
 namespace fs = std::filesystem;
 
-using Answer = std::map<std::string, std::string>;
+using Answer = TopoAnswer;
 
 struct Row {
   std::string file;
@@ -54,30 +50,6 @@ struct Row {
   std::vector<std::string> remarks;
   bool checked = false;
 };
-
-std::map<std::string, Answer> read_answers(const std::string& path) {
-  std::map<std::string, Answer> answers;
-  std::ifstream in(path);
-  std::string line;
-  while (std::getline(in, line)) {
-    std::istringstream words(line);
-    std::string file;
-    if (!(words >> file) || file[0] == '#') continue;
-    std::string word;
-    while (words >> word) {
-      const auto equals = word.find('=');
-      if (equals == std::string::npos) continue;
-      std::string value = word.substr(equals + 1);
-      if (word.starts_with("why=")) {
-        std::string rest;
-        std::getline(words, rest);
-        value += rest;
-      }
-      answers[file][word.substr(0, equals)] = value;
-    }
-  }
-  return answers;
-}
 
 void expect(Row* row, const Answer& answer, const std::string& key, const std::string& found) {
   const auto known = answer.find(key);
@@ -357,8 +329,7 @@ std::vector<std::string> files_below(const std::string& folder) {
 int topo_corpus(const std::string& folder, const std::string& answers_path) {
   const std::vector<std::string> files = files_below(folder);
   if (files.empty()) return 1;
-  const std::map<std::string, Answer> answers =
-      read_answers(answers_path.empty() ? (fs::path(folder) / "answers.txt").string() : answers_path);
+  const TopoAnswers answers = TopoAnswers::load(answers_path, folder);
   hocket::print(stdout,
                 "| file | GPUs | NICs-set aside | structure | rings/bound of each island | GB/s of all rings/bound | "
                 "trees/bound, GB/s/bound "
@@ -369,8 +340,7 @@ int topo_corpus(const std::string& folder, const std::string& answers_path) {
     const fs::path path = fs::path(folder) / file;
     Row row;
     row.file = file;
-    const auto known = answers.find(file);
-    const Answer answer = known == answers.end() ? Answer() : known->second;
+    const Answer answer = answers.of(file);
     const Result<std::string> head = topo::read_small_file(path.string(), 64 << 20);
     if (file.ends_with(".tar.bz2")) {
       fill_archive(folder, path, answer, &row);
@@ -387,7 +357,7 @@ int topo_corpus(const std::string& folder, const std::string& answers_path) {
     wrong += !row.wrong.empty();
     right += row.wrong.empty() && row.checked;
   }
-  hocket::print(stdout, "\n{} files: {} right, {} wrong, {} unchecked\n", files.size(), right, wrong,
-                static_cast<int>(files.size()) - right - wrong);
+  hocket::print(stdout, "\n{} files: {} right, {} wrong, {} unchecked; {}\n", files.size(), right, wrong,
+                static_cast<int>(files.size()) - right - wrong, answers.source());
   return wrong == 0 ? 0 : 1;
 }

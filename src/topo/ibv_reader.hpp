@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// topo/ibv_reader.hpp: NICs from the text of `ibv_devinfo` or `show_gids`.
+// topo/ibv_reader.hpp: NICs from the text of `ibv_devinfo`, `ibstat`, `ibdev2netdev`, `rdma link` or `show_gids`.
 //
 // Such a text knows ports, not where they are: the Graph has a host and its NICs. Each kNic has "rdma" (its name),
 // "link_layer", "state" ("active", "down"), "guid" (one for all functions of a card), "transport", and with GIDs
 // "gid_index" (the one to use), "gid_version", "netdev". Its rate is known from
-// ibv_devinfo -v only.
+// ibv_devinfo -v and ibstat only.
 #pragma once
 
 #include <string>

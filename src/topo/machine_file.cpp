@@ -8,6 +8,7 @@
 #include "topo/hwloc_reader.hpp"
 #include "topo/ibv_reader.hpp"
 #include "topo/nccl_reader.hpp"
+#include "topo/paste.hpp"
 #include "topo/smi_reader.hpp"
 
 namespace hocket::topo {
@@ -29,8 +30,9 @@ FileKind kind_of_text(std::string_view text) {
   if (has("<topology")) return FileKind::kHwlocXml;
   if (has("<graphs")) return FileKind::kNcclGraph;
   if (has("<system") || (has("<cpu ") && has("numaid="))) return FileKind::kNcclXml;
-  if (looks_like_ibv(text)) return FileKind::kIbv;
+  // A matrix first: people add what their NICs are called to it.
   if (looks_like_smi(text)) return FileKind::kSmiMatrix;
+  if (looks_like_ibv(text)) return FileKind::kIbv;
   return FileKind::kUnknown;
 }
 
@@ -38,6 +40,7 @@ Result<Graph> graph_from_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return graph_from_sysfs_tree(path);
   HOCKET_ASSIGN(std::string text, read_small_file(path, 64 << 20));
+  text = plain_markup(utf8_of(std::move(text)));
   switch (kind_of_text(text)) {
     case FileKind::kHwlocXml: return graph_from_hwloc_xml(path);
     case FileKind::kNcclXml: return graph_from_nccl_text(std::move(text), path);
@@ -49,7 +52,7 @@ Result<Graph> graph_from_file(const std::string& path) {
   }
   return error(Code::kInvalidArgument,
                "{}: neither hwloc XML (<topology>), NCCL topology XML (<system>), the text of nvidia-smi topo -m or "
-               "rocm-smi --showtopo, nor that of ibv_devinfo or show_gids",
+               "rocm-smi --showtopo, nor that of ibv_devinfo, ibstat or show_gids",
                path);
 }
 

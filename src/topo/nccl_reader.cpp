@@ -3,7 +3,6 @@
 #include "topo/nccl_reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "base/status.hpp"
 #include "topo/device_class.hpp"
 #include "topo/link_speed.hpp"
+#include "topo/nccl_links.hpp"
 #include "topo/xml.hpp"
 
 namespace hocket::topo {
@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kLimitNodes = 1 << 14;
 constexpr int kLimitLinks = 1000;
-constexpr std::string_view kHiddenSwitch = "fffffff:ff:ff.0";
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -33,31 +32,6 @@ std::string hex_digits(std::string_view text) {
   if (out.starts_with("0x")) out.erase(0, 2);
   return out;
 }
-
-// domain:bus:device.function, where a domain may have more than the usual four digits.
-bool is_bus_id(std::string_view text) {
-  const auto take = [&text](std::size_t least, std::size_t most, char end) {
-    std::size_t n = 0;
-    while (n < text.size() && n < most && std::string_view("0123456789abcdef").find(text[n]) != std::string_view::npos)
-      ++n;
-    if (n < least) return false;
-    if (end == '\0') return n == text.size();
-    if (n >= text.size() || text[n] != end) return false;
-    text.remove_prefix(n + 1);
-    return true;
-  };
-  return take(1, 8, ':') && take(2, 2, ':') && take(2, 2, '.') && take(1, 1, '\0');
-}
-
-// One <nvlink>, <xgmi>: what a GPU says of a target.
-struct Report {
-  int gpu = 0;
-  std::string target;
-  std::string tclass;
-  int count = 0;
-  bool xgmi = false;
-  std::string where;
-};
 
 class Builder {
  public:
@@ -75,7 +49,7 @@ class Builder {
       return error(Code::kInvalidArgument, "{}: <system> has no <cpu>, so it describes no machine", name_);
     place_repeated_nets();
     join_numas();
-    HOCKET_TRY(join_links());
+    join_links(name_, reports_, by_bus_, &graph_);
     say_what_is_not_told();
     for (const auto& [text, times] : assumed_)
       note("{}{}", text, times > 1 ? format(" ({} times)", times) : std::string());
@@ -178,7 +152,7 @@ class Builder {
     for (const int other : numas_) {
       if (other == numa || at(other).parent != host || at(other).cpus.empty() || cpus->empty()) continue;
       // Kernels number domains by their first CPU; a file with crossed masks was written by hand.
-      if (at(other).os_index < 0 || at(numa).os_index < 0) continue;
+      if (at(other).os_index < 0 || at(numa).os_index < 0 || at(other).cpus.intersects(*cpus)) continue;
       if ((at(other).os_index < at(numa).os_index) != (at(other).cpus.first() < cpus->first()))
         note(
             "{}: NUMA {} has CPUs {} and NUMA {} has {}: the masks may be exchanged; compare with the machine's own "
@@ -216,7 +190,7 @@ class Builder {
   }
 
   Status add_pci(const pugi::xml_node& pci, int parent) {
-    const std::string bus = lower(pci.attribute("busid").value());
+    const std::string bus = usual_bus_id(lower(pci.attribute("busid").value()));
     if (!is_bus_id(bus)) note("{}: \"{}\" is no PCI bus id", file_.where(pci), bus);
     const NodeKind kind = kind_of(pci);
     if (kind == NodeKind::kHost) return {};  // neither GPU, NIC nor switch
@@ -236,6 +210,10 @@ class Builder {
     for (const pugi::xml_node& child : pci.children()) {
       const std::string_view what = child.name();
       if (what == "gpu" && kind == NodeKind::kGpu) {
+        if (!at(node).get("dev").empty()) {
+          note("{}: a second <gpu> of one PCI device (a part of it), skipped", file_.where(child));
+          continue;
+        }
         add_gpu(child, node);
       } else if (what == "nic" && kind == NodeKind::kNic) {
         add_ports(child, node);
@@ -301,8 +279,9 @@ class Builder {
           continue;
         }
         if (*count == 0) continue;
-        reports_.push_back({node, lower(link.attribute("target").value()), hex_digits(link.attribute("tclass").value()),
-                            static_cast<int>(*count), what == "xgmi", file_.where(link)});
+        reports_.push_back({node, usual_bus_id(lower(link.attribute("target").value())),
+                            hex_digits(link.attribute("tclass").value()), static_cast<int>(*count), what == "xgmi",
+                            file_.where(link)});
       } else if (what == "c2c") {
         add_c2c(link, node);
       } else if (link.type() == pugi::node_element) {
@@ -335,7 +314,7 @@ class Builder {
     std::vector<std::string> names;
     for (const pugi::xml_node& net : nic.children("net")) {
       const double speed = parse_real(net.attribute("speed").value()).value_or(0);
-      known |= speed > 0;
+      known |= speed > 0 && speed < 1e8;
       megabits += speed > 0 && speed < 1e8 ? speed : 10000;
       names.emplace_back(net.attribute("name").value());
       describe_port(net, node, ports++);
@@ -392,93 +371,15 @@ class Builder {
     for (const int node : repeated_) at(node).parent = host_above(node);
   }
 
-  // ---- NVLink, xGMI
-
-  double rate_of(int gpu, bool xgmi) {
-    if (xgmi) return xgmi_bytes_per_second(at(gpu).get("gcn"));
-    return nvlink_bytes_per_second(static_cast<int>(parse_integer(at(gpu).get("sm")).value_or(0) & 0xffff));
-  }
-
-  int nvswitch(int host, const std::string& bus) {
-    const bool hidden = bus == kHiddenSwitch;
-    const auto key = std::make_pair(hidden ? -1 : host, bus);
-    const auto known = nvswitches_.find(key);
-    if (known != nvswitches_.end()) return known->second;
-    if (const auto device = by_bus_.find({host, bus});
-        device != by_bus_.end() && device->second >= 0 && at(device->second).kind == NodeKind::kNvSwitch)
-      return nvswitches_[key] = device->second;
-    const int node = graph_.add(NodeKind::kNvSwitch, hidden ? 0 : host);
-    at(node).name = bus;
-    return nvswitches_[key] = node;
-  }
-
-  Status join_links() {
-    std::map<std::pair<int, int>, std::array<int, 2>> peers;  // GPU pair, lower first: links that each end reports
-    std::map<std::pair<int, int>, int> to_switch;
-    std::map<int, int> lost;
-    std::map<std::string, std::set<int>> asked;  // target: GPUs with links to it
-    for (const Report& report : reports_) asked[report.target].insert(report.gpu);
-    for (const Report& report : reports_) {
-      const int host = host_above(report.gpu);
-      // A target that is no device of the file, and that several GPUs have without a word on what it is.
-      const bool shared = report.tclass.empty() && asked[report.target].size() > 1;
-      if (report.target == at(report.gpu).name) {
-        note("{}: a link to the GPU itself, left out", report.where);
-        continue;
-      }
-      const auto target = by_bus_.find({host, report.target});
-      const int node = target == by_bus_.end() ? -1 : target->second;
-      if (node >= 0 && at(node).kind == NodeKind::kGpu) {
-        const bool first = report.gpu < node;
-        peers[{std::min(report.gpu, node), std::max(report.gpu, node)}][first ? 0 : 1] += report.count;
-      } else if (report.tclass.starts_with("068001")) {
-        const int numa = graph_.ancestor(report.gpu, NodeKind::kNuma);
-        graph_.edges.push_back({EdgeKind::kC2c,
-                                numa,
-                                report.gpu,
-                                report.count,
-                                {rate_of(report.gpu, false) * report.count, Origin::kNominal},
-                                0});
-      } else if (report.tclass.starts_with("0680") || report.target == kHiddenSwitch ||
-                 (node >= 0 ? at(node).kind == NodeKind::kNvSwitch : shared)) {
-        to_switch[{report.gpu, nvswitch(host, report.target)}] += report.count;
-      } else {
-        lost[report.gpu] += report.count;
-      }
-    }
-    for (const auto& [gpu, count] : lost)
-      note("{}: GPU {}: {} links lead to devices that are not in the file, left out", name_, at(gpu).name, count);
-    for (const auto& [pair, counts] : peers) {
-      const auto [a, b] = pair;
-      int links = std::min(counts[0], counts[1]);
-      if (counts[0] != counts[1]) {
-        if (links == 0) links = std::max(counts[0], counts[1]);
-        note("{}: GPUs {} and {} report {} and {} links to each other, taken as {}", name_, at(a).name, at(b).name,
-             counts[0], counts[1], links);
-      }
-      add_links(a, b, links);
-    }
-    for (const auto& [pair, links] : to_switch) add_links(pair.first, pair.second, links);
-    return {};
-  }
-
-  void add_links(int gpu, int other, int links) {
-    const bool xgmi = !at(gpu).get("gcn").empty();
-    if (xgmi) at(gpu).set("link", "xgmi");
-    if (xgmi && at(other).kind == NodeKind::kGpu) at(other).set("link", "xgmi");
-    graph_.edges.push_back({EdgeKind::kNvlink, gpu, other, links, {rate_of(gpu, xgmi) * links, Origin::kNominal}, 0});
-  }
-
   const XmlFile& file_;
   std::string name_;
   Graph graph_;
   std::map<std::string, int> hosts_;
   std::vector<int> numas_;
-  std::map<std::pair<int, std::string>, int> by_bus_;  // host, bus id
-  std::map<std::pair<int, std::string>, int> nvswitches_;
+  BusIds by_bus_;
   std::map<std::tuple<int, std::string, std::string>, int> loose_;  // host, name, dev
   std::set<int> repeated_;
-  std::vector<Report> reports_;
+  std::vector<LinkReport> reports_;
   std::map<std::string, std::string> first_place_;
   std::map<std::string, int> assumed_;
 };

@@ -198,7 +198,7 @@ class Writer {
       if (edge.kind == EdgeKind::kC2c && !device.get("c2c_bw").empty()) {
         line(depth + 1, format("<c2c bw=\"{}\" count=\"{}\"/>", escaped(device.get("c2c_bw")), edge.links));
       } else if (edge.kind == EdgeKind::kC2c) {
-        line(depth + 1, format("<nvlink target=\"0004:04:00.0\" count=\"{}\" tclass=\"0x068001\"/>", edge.links));
+        line(depth + 1, format("<nvlink target=\"ffff:fe:00.0\" count=\"{}\" tclass=\"0x068001\"/>", edge.links));
       } else if (edge.kind == EdgeKind::kNvlink) {
         std::string code(at(other).get("class"));
         if (code.empty()) code = at(other).kind == NodeKind::kNvSwitch ? "068000" : "030200";

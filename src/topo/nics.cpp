@@ -27,6 +27,27 @@ bool is_named_like_a_device(std::string_view name) {
                      [name](std::string_view begin) { return name.starts_with(begin); });
 }
 
+// Functions that a card gives to virtual machines, as makers number them.
+bool is_virtual_function(const Node& nic) {
+  static constexpr std::pair<std::string_view, std::string_view> kDevices[] = {
+      {"15b3", "1014"}, {"15b3", "1016"}, {"15b3", "1018"}, {"15b3", "101a"}, {"15b3", "101c"},
+      {"15b3", "101e"}, {"8086", "154c"}, {"8086", "1889"}, {"8086", "145c"}, {"14e4", "1806"},
+      {"14e4", "1807"}, {"14e4", "1808"}, {"14e4", "1809"}, {"14e4", "16dc"}};
+  return std::any_of(std::begin(kDevices), std::end(kDevices), [&nic](const auto& one) {
+    return nic.get("vendor") == one.first && nic.get("device") == one.second;
+  });
+}
+
+// The card's own function is on the same bus. Inside a virtual machine it is not there, and its part is all there is.
+bool is_beside_its_card(const Graph& graph, int nic) {
+  const Node& node = node_at(graph, nic);
+  const std::vector<int> beside = graph.children(node.parent);
+  return std::any_of(beside.begin(), beside.end(), [&](int other) {
+    const Node& card = node_at(graph, other);
+    return card.kind == NodeKind::kNic && card.get("vendor") == node.get("vendor") && !is_virtual_function(card);
+  });
+}
+
 }  // namespace
 
 std::string nic_name(const Graph& graph, int nic) {
@@ -42,6 +63,7 @@ std::string why_aside(const Graph& graph, int nic) {
   if (is_wireless(node)) return "wireless";
   if (node.get("state") == "down") return "port is down";
   if (node.get("state") == "other network") return "in another network than the others";
+  if (is_virtual_function(node) && is_beside_its_card(graph, nic)) return "virtual function of a card beside it";
   // A device on PCI has a class; a matrix and a verbs listing name devices only; and what is no kernel interface is
   // real.
   const bool device = !node.get("class").empty() || node.get("net0").empty() || node.get("sockets").empty();
@@ -70,7 +92,8 @@ NicPlan plan_nics(const Paths& paths) {
   constexpr double kFarSlower = 8;
   for (NicUse& use : plan.nics) {
     const Rate& rate = node_at(graph, use.nic).rate;
-    if (use.aside.empty() && rate.known() && rate.bytes_per_second * kFarSlower <= fastest) use.aside = "far slower";
+    if (use.aside.empty() && rate.origin >= Origin::kReported && rate.bytes_per_second * kFarSlower <= fastest)
+      use.aside = "far slower";
   }
 
   std::map<int, int> served;  // NIC: GPUs

@@ -12,6 +12,7 @@
 #include "base/binary_tree.hpp"
 #include "base/status.hpp"
 #include "topo/disjoint_rings.hpp"
+#include "topo/disjoint_trees.hpp"
 #include "topo/findings.hpp"
 #include "topo/ring_packer.hpp"
 #include "topo/tree_packer.hpp"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// topo/smi_matrix.cpp: see smi_matrix.hpp.
+// topo/smi_matrix.cpp: see smi_matrix.hpp. nvidia-smi's matrix is read here, AMD's tables in amd_tables.cpp.
 #include "topo/smi_matrix.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <map>
 #include <optional>
 
 #include "base/status.hpp"
+#include "topo/amd_tables.hpp"
+#include "topo/paste.hpp"
+#include "topo/words.hpp"
 
 namespace hocket::topo {
 
@@ -15,42 +16,8 @@ namespace {
 
 constexpr std::size_t kLimitDevices = 1024;
 
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-std::vector<std::string_view> words(std::string_view line) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const auto begin = line.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) return out;
-    const auto end = std::min(line.find_first_of(" \t", begin), line.size());
-    out.push_back(line.substr(begin, end - begin));
-    line.remove_prefix(end);
-  }
-}
-
-std::vector<std::string_view> fields(std::string_view line) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const auto end = line.find('\t');
-    out.push_back(trimmed(line.substr(0, end)));
-    if (end == std::string_view::npos) return out;
-    line.remove_prefix(end + 1);
-  }
-}
-
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (bad != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 bool is_gpu_name(std::string_view text) {
-  return text.starts_with("GPU") && number(text.substr(3)).has_value();
+  return text.starts_with("GPU") && number_in(text.substr(3)).has_value();
 }
 
 // What a whole cell says; nothing if it is no cell. kUnknown with no links is the device itself, or "N/A".
@@ -62,7 +29,7 @@ std::optional<SmiCell> cell_of(std::string_view text) {
   if (text == "NODE") return SmiCell{Nearness::kNode, 0};
   if (text == "SYS" || text == "SOC") return SmiCell{Nearness::kSys, 0};
   if (text.starts_with("NV")) {
-    const auto links = number(text.substr(2));
+    const auto links = number_in(text.substr(2));
     if (links && *links >= 1 && *links <= 64) return SmiCell{Nearness::kUnknown, *links};
   }
   return std::nullopt;
@@ -87,30 +54,87 @@ std::optional<SmiCell> torn_cell(std::string_view text, std::string_view* rest) 
   return std::nullopt;
 }
 
+// What `topo -p2p` prints in place of a distance.
+bool is_capability(std::string_view text) {
+  for (const std::string_view word : {"OK", "NS", "CNS", "GNS", "TNS", "DR"}) {
+    if (text == word) return true;
+  }
+  return false;
+}
+
 bool is_list(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789,-") == std::string_view::npos;
 }
 
-class Parser {
- public:
-  Parser(std::string_view text, const std::string& name) : name_(name) {
-    while (!text.empty()) {
-      const auto end = text.find('\n');
-      lines_.push_back(text.substr(0, end));
-      if (end == std::string_view::npos) break;
-      text.remove_prefix(end + 1);
+// Titles of the columns behind the matrix.
+bool is_title(std::string_view word) {
+  return word == "CPU" || word == "NUMA" || word == "Affinity" || word == "GPU" || word == "ID";
+}
+
+// A launcher or a log puts its own mark before each line, with blanks behind it or not: "[1,0]:GPU0", "+GPU0".
+std::string_view without_mark(std::string_view word) {
+  const auto mark = word.find_last_of(":+>]|)");
+  return mark == std::string_view::npos || mark + 1 == word.size() ? word : word.substr(mark + 1);
+}
+
+std::string_view from_word(std::string_view line, std::string_view word) {
+  return line.substr(static_cast<std::size_t>(word.data() - line.data()));
+}
+
+// Models by the name that other tools print near a matrix ("GPU 0: NVIDIA H100 80GB HBM3"), longer names first.
+int capability_of_model(std::string_view text) {
+  static constexpr std::pair<std::string_view, int> kModels[] = {
+      {"GB300", 103}, {"GB200", 100},   {"GH200", 90}, {"B300", 103}, {"B200", 100}, {"H100", 90},
+      {"H200", 90},   {"H800", 90},     {"H20", 90},   {"A100", 80},  {"A800", 80},  {"V100", 70},
+      {"P100", 60},   {"RTX 3090", 86}, {"A6000", 86}, {"A5000", 86}, {"A40", 86}};
+  for (const auto& [model, capability] : kModels) {
+    for (const std::string_view maker : {"NVIDIA ", "Tesla ", "GeForce ", "RTX "}) {
+      const std::string name = std::string(maker) + std::string(model);
+      if (text.find(name) != std::string_view::npos) return capability;
     }
   }
+  return 0;
+}
 
-  Result<SmiMatrix> parse() {
-    const bool amd = std::any_of(lines_.begin(), lines_.end(), [](std::string_view line) {
-      return line.find("Weight between two GPUs") != std::string_view::npos ||
-             line.find("Link Type between two GPUs") != std::string_view::npos ||
-             line.find("LINK TYPE TABLE") != std::string_view::npos;
-    });
-    HOCKET_TRY(amd ? read_amd() : read_nvidia());
-    mirror();
-    return std::move(matrix_);
+class Parser {
+ public:
+  Parser(std::vector<std::string_view> lines, const std::string& name, SmiMatrix* matrix)
+      : lines_(std::move(lines)), name_(name), matrix_(*matrix) {}
+
+  Status parse() {
+    HOCKET_ASSIGN(std::size_t line, read_header());
+    const std::size_t first = line;
+    bool legend = false;
+    bool legend_has_nv = false;
+    int last_row = -1;
+    std::size_t last_cells = 0;
+    for (; line < lines_.size(); ++line) {
+      const std::vector<std::string_view> tokens = words_of(lines_[line]);
+      if (tokens.empty()) continue;
+      if (const std::string_view begin = row_in(tokens); !begin.empty()) {
+        lines_[line] = from_word(lines_[line], begin);
+        last_row = matrix_.find(begin);
+        last_cells = read_row(last_row, line);
+        continue;
+      }
+      if (tokens.size() >= 3 && tokens[1] == "=") {
+        legend = true;
+        legend_has_nv |= tokens[0] == "NV#";
+        continue;
+      }
+      if (tokens.size() >= 2 && tokens[0].ends_with(':')) {
+        if (const int at = matrix_.find(tokens[0].substr(0, tokens[0].size() - 1)); at >= 0)
+          matrix_.devices[static_cast<std::size_t>(at)].name = tokens[1];
+        continue;
+      }
+      if (last_row >= 0 && last_cells < matrix_.devices.size() && cell_of(tokens[0]))
+        last_cells = continue_row(last_row, last_cells, tokens, line);
+    }
+    if (last_row < 0)
+      return error(Code::kInvalidArgument, "{}:{}: a header of {} devices and no row under it", name_, first,
+                   matrix_.devices.size());
+    matrix_.nvlink_hidden = legend && !legend_has_nv && !any_links();
+    return {};
   }
 
  private:
@@ -121,50 +145,23 @@ class Parser {
     matrix_.notes.push_back(format("{}:{}: {}", name_, line + 1, hocket::format(text, std::forward<Args>(args)...)));
   }
 
-  int device(std::string_view column) const {
-    for (std::size_t i = 0; i < matrix_.devices.size(); ++i) {
-      if (matrix_.devices[i].column == column) return static_cast<int>(i);
-    }
-    return -1;
-  }
+  // ---- Header
 
-  Status add_devices(const std::vector<std::string_view>& names, std::size_t line) {
-    for (const std::string_view column : names) {
-      if (device(column) >= 0) {
-        return error(Code::kInvalidArgument, "{}:{}: the header names {} twice", name_, line + 1, column);
-      }
-      SmiDevice one;
-      one.column = one.name = column;
-      one.gpu = is_gpu_name(column);
-      matrix_.devices.push_back(std::move(one));
-    }
-    if (matrix_.devices.size() > kLimitDevices)
-      return error(Code::kInvalidArgument, "{}:{}: {} devices are too many", name_, line + 1, matrix_.devices.size());
-    const std::size_t n = matrix_.devices.size();
-    matrix_.cells.assign(n, std::vector<SmiCell>(n));
-    return {};
-  }
-
-  // ---- nvidia-smi
-
-  // Titles of the columns behind the matrix.
-  static bool is_title(std::string_view word) {
-    return word == "CPU" || word == "NUMA" || word == "Affinity" || word == "GPU" || word == "ID";
-  }
-
-  // "GPU0 GPU1 NIC0 CPU Affinity …", perhaps wrapped; the line behind it.
+  // "GPU0 GPU1 NIC0 CPU Affinity …", perhaps behind a mark, perhaps wrapped; the line behind it.
   Result<std::size_t> read_header() {
     for (std::size_t line = 0; line < lines_.size(); ++line) {
-      std::vector<std::string_view> names = words(lines_[line]);
-      if (names.empty() || !is_gpu_name(names[0])) continue;
-      if (names.size() > 1 && cell_of(names[1])) continue;  // a row: its header was lost
+      std::vector<std::string_view> names = header_in(words_of(lines_[line]));
+      if (names.empty()) continue;
+      if (names.size() > 1 && is_capability(names[1])) continue;
       std::size_t next = line + 1;
       const auto is_header = [](std::string_view word) {
         return is_title(word) || (!cell_of(word) && !is_list(word) && word.back() != ':');
       };
       while (next < lines_.size()) {  // a header that the terminal wrapped goes on with names that are no row
-        const std::vector<std::string_view> more = words(lines_[next]);
+        const std::vector<std::string_view> more = words_of(lines_[next]);
         if (more.empty() || more[0] == names[0] || !std::all_of(more.begin(), more.end(), is_header)) break;
+        const bool titles = std::any_of(names.begin(), names.end(), is_title);
+        if (!titles && !is_title(more[0]) && !std::any_of(more.begin(), more.end(), is_column)) break;
         names.insert(names.end(), more.begin(), more.end());
         ++next;
       }
@@ -177,44 +174,106 @@ class Parser {
         has_cpus_ |= word == "CPU";
         has_numa_ |= word == "NUMA";
       }
-      HOCKET_TRY(add_devices(devices, line));
+      HOCKET_TRY(check_rows(devices[0]));
+      if (Status bad = matrix_.add(devices); !bad.ok())
+        return error(bad.code(), "{}:{}: the header: {}", name_, line + 1, bad.text());
       return next;
     }
-    return error(Code::kInvalidArgument, "{}: no header such as 'GPU0 GPU1 … CPU Affinity', so no matrix", name_);
+    return header_of_rows();
   }
 
-  Status read_nvidia() {
-    HOCKET_ASSIGN(std::size_t line, read_header());
-    const std::size_t first = line;
-    bool legend = false;
-    bool legend_has_nv = false;
-    int last_row = -1;
-    std::size_t last_cells = 0;
-    for (; line < lines_.size(); ++line) {
-      const std::vector<std::string_view> tokens = words(lines_[line]);
-      if (tokens.empty()) continue;
-      if (const int row = device(tokens[0]); row >= 0 && tokens.size() > 1 && tokens[1] != "=") {
-        last_cells = read_row(row, line);
-        last_row = row;
-        continue;
+  // A device's column: letters and a digit somewhere ("mlx5_bond_0", "NIC3").
+  static bool is_column(std::string_view word) { return word.find_first_of("0123456789") != std::string_view::npos; }
+
+  // The words from the first GPU on, if these are a header: names of devices, not the cells of a row.
+  std::vector<std::string_view> header_in(std::vector<std::string_view> tokens) const {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const std::string_view name = without_mark(tokens[i]);
+      if (!is_gpu_name(name)) continue;
+      if (i + 1 < tokens.size() && cell_of(tokens[i + 1])) return {};  // a row: its header was lost
+      // A sentence may speak of GPU0 as well.
+      const auto titles = std::find_if(tokens.begin(), tokens.end(), is_title);
+      const bool marked = i > 0 || name.size() != tokens[i].size();
+      if (marked || titles == tokens.end()) {
+        const bool names = std::all_of(tokens.begin() + static_cast<std::ptrdiff_t>(i), titles, is_column);
+        if (!names || (marked && !begins_a_row(name))) return {};
       }
-      if (tokens.size() >= 3 && tokens[1] == "=") {
-        legend = true;
-        legend_has_nv |= tokens[0] == "NV#";
-        continue;
-      }
-      if (tokens.size() >= 2 && tokens[0].ends_with(':')) {
-        if (const int at = device(tokens[0].substr(0, tokens[0].size() - 1)); at >= 0)
-          matrix_.devices[static_cast<std::size_t>(at)].name = tokens[1];
-        continue;
-      }
-      if (last_row >= 0 && last_cells < matrix_.devices.size() && cell_of(tokens[0]))
-        last_cells = continue_row(last_row, last_cells, tokens, line);
+      tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i));
+      tokens[0] = name;
+      return tokens;
     }
-    if (last_row < 0)
-      return error(Code::kInvalidArgument, "{}:{}: a header of {} devices and no row under it", name_, first,
-                   matrix_.devices.size());
-    matrix_.nvlink_hidden = legend && !legend_has_nv;
+    return {};
+  }
+
+  bool begins_a_row(std::string_view name) const {
+    return std::any_of(lines_.begin(), lines_.end(), [name](std::string_view line) {
+      const std::vector<std::string_view> tokens = words_of(line);
+      for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+        if (without_mark(tokens[i]) == name && cell_of(tokens[i + 1])) return true;
+      }
+      return false;
+    });
+  }
+
+  // Not a matrix of `topo -p2p`.
+  Status check_rows(std::string_view first) const {
+    for (std::size_t line = 0; line < lines_.size(); ++line) {
+      const std::vector<std::string_view> tokens = words_of(lines_[line]);
+      if (tokens.size() < 3 || tokens[0] != first || tokens[1] != "X" || !is_capability(tokens[2])) continue;
+      return error(Code::kInvalidArgument,
+                   "{}:{}: '{}' says what works between two GPUs and not how near they are: this is nvidia-smi topo "
+                   "-p2p; take nvidia-smi topo -m",
+                   name_, line + 1, tokens[2]);
+    }
+    return {};
+  }
+
+  // Without a header the rows name the devices, if each has its X where it should.
+  Result<std::size_t> header_of_rows() {
+    std::vector<std::string_view> devices;
+    std::size_t first = lines_.size();
+    bool square = true;
+    for (std::size_t line = 0; line < lines_.size(); ++line) {
+      const std::vector<std::string_view> tokens = words_of(lines_[line]);
+      if (tokens.size() < 2 || !cell_of(tokens[1]) || !is_column(tokens[0]) || cell_of(tokens[0])) continue;
+      if (devices.empty() && !is_gpu_name(tokens[0])) continue;
+      first = std::min(first, line);
+      devices.push_back(tokens[0]);
+      square &= tokens.size() > devices.size() && tokens[devices.size()] == "X";
+    }
+    if (devices.empty())
+      return error(Code::kInvalidArgument, "{}: no header such as 'GPU0 GPU1 … CPU Affinity', so no matrix", name_);
+    if (!square)
+      return error(
+          Code::kInvalidArgument,
+          "{}:{}: the line with the names of the columns is missing, and the rows alone do not tell them: copy "
+          "the whole output of nvidia-smi topo -m",
+          name_, first + 1);
+    if (Status bad = matrix_.add(devices); !bad.ok())
+      return error(bad.code(), "{}:{}: {}", name_, first + 1, bad.text());
+    note(first, "the line with the names of the columns is missing, taken from the rows");
+    has_cpus_ = has_numa_ = true;
+    return first;
+  }
+
+  bool any_links() const {
+    return std::any_of(matrix_.cells.begin(), matrix_.cells.end(), [](const std::vector<SmiCell>& row) {
+      return std::any_of(row.begin(), row.end(), [](const SmiCell& cell) { return cell.links > 0; });
+    });
+  }
+
+  // ---- Rows
+
+  // The word with which a row begins: a device with a cell behind it. "" if the line is no row.
+  std::string_view row_in(const std::vector<std::string_view>& tokens) const {
+    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+      if (const std::string_view plain = without_mark(tokens[i]); matrix_.find(plain) >= 0) {
+        std::string_view ignored;
+        const bool cell = cell_of(tokens[i + 1]) || torn_cell(tokens[i + 1], &ignored);
+        if (cell || (i == 0 && tokens[1] != "=" && matrix_.find(tokens[1]) < 0)) return plain;
+        return {};
+      }
+    }
     return {};
   }
 
@@ -234,9 +293,9 @@ class Parser {
     device.has_row = true;
     const std::size_t n = matrix_.devices.size();
     // Tabs tell empty cells; where they were lost, words are all there is.
-    std::vector<std::string_view> texts = fields(lines_[line]);
+    std::vector<std::string_view> texts = fields_of(lines_[line]);
     while (!texts.empty() && texts[0].empty()) texts.erase(texts.begin());
-    const std::vector<std::string_view> by_words = words(lines_[line]);
+    const std::vector<std::string_view> by_words = words_of(lines_[line]);
     const bool tabs = texts.size() > 1 && good_cells(texts, n) >= good_cells(by_words, n);
     if (!tabs) texts = by_words;
     std::size_t at = 1;
@@ -245,12 +304,12 @@ class Parser {
     bool torn = false;
     for (; column < n && at < texts.size(); ++column, ++at) {
       if (const auto cell = cell_of(texts[at])) {
-        cell_at(row, column) = *cell;
+        matrix_.cell(row, column) = *cell;
         continue;
       }
       if (!tabs && is_list(texts[at])) break;  // the row was cut and its CPU list follows
       if (const auto cell = torn_cell(texts[at], &torn_rest)) {
-        cell_at(row, column) = *cell;
+        matrix_.cell(row, column) = *cell;
         torn = true;
         note(line, "{} and {}: '{}' is no cell, taken as its beginning says", device.column,
              matrix_.devices[column].column, texts[at]);
@@ -290,162 +349,96 @@ class Parser {
     for (; at < tokens.size() && column < matrix_.devices.size(); ++at, ++column) {
       const auto cell = cell_of(tokens[at]);
       if (!cell) break;
-      cell_at(row, column) = *cell;
+      matrix_.cell(row, column) = *cell;
     }
     note(line, "goes on with the row of {}", device.column);
     if (column == matrix_.devices.size()) read_affinity(&device, tokens, at, has_cpus_, false);
     return column;
   }
 
-  SmiCell& cell_at(int row, std::size_t column) { return matrix_.cells[static_cast<std::size_t>(row)][column]; }
-
-  // ---- rocm-smi, amd-smi
-
-  enum class Table { kNone, kWeight, kHops, kType };
-
-  Status read_amd() {
-    matrix_.xgmi = true;
-    Table table = Table::kNone;
-    std::map<Table, std::vector<std::vector<std::string>>> tables;
-    std::size_t rows = 0;
-    for (std::size_t line = 0; line < lines_.size(); ++line) {
-      const std::string_view text = lines_[line];
-      const auto has = [&text](std::string_view part) { return text.find(part) != std::string_view::npos; };
-      if (has("Weight between") || has("WEIGHT TABLE")) {
-        table = Table::kWeight;
-      } else if (has("Hops between") || has("HOPS TABLE")) {
-        table = Table::kHops;
-      } else if (has("Link Type between") || has("LINK TYPE TABLE")) {
-        table = Table::kType;
-      } else if (has("Numa Node:")) {
-        read_numa_line(text);
-      } else if (has("=====") || has("TABLE")) {
-        table = Table::kNone;
-      } else if (table != Table::kNone) {
-        const std::vector<std::string_view> tokens = words(text);
-        if (tokens.empty()) continue;
-        const int row = device(tokens[0]);
-        if (matrix_.devices.empty()) {
-          HOCKET_TRY(add_devices(tokens, line));
-          for (SmiDevice& one : matrix_.devices) one.gpu = true;
-        } else if (row >= 0 && tokens.size() > 1 && device(tokens[1]) < 0) {
-          auto& values = tables[table];
-          values.resize(matrix_.devices.size());
-          values[static_cast<std::size_t>(row)].assign(tokens.begin() + 1, tokens.end());
-          if (tokens.size() - 1 != matrix_.devices.size())
-            note(line, "{}: {} of {} cells", tokens[0], tokens.size() - 1, matrix_.devices.size());
-          matrix_.devices[static_cast<std::size_t>(row)].has_row = true;
-          ++rows;
-        }
-      }
-    }
-    if (rows == 0) return error(Code::kInvalidArgument, "{}: tables of links with no row", name_);
-    for (std::size_t i = 0; i < matrix_.devices.size(); ++i) {
-      for (std::size_t j = 0; j < matrix_.devices.size(); ++j) {
-        const auto value = [&](Table which) -> std::string {
-          const auto found = tables.find(which);
-          if (found == tables.end() || i >= found->second.size() || j >= found->second[i].size()) return "";
-          return found->second[i][j];
-        };
-        if (i != j)
-          cell_at(static_cast<int>(i), j) = amd_cell(value(Table::kType), value(Table::kHops), value(Table::kWeight));
-      }
-    }
-    return {};
-  }
-
-  // The kernel counts 15 for an xGMI link and 20 for a way to a CPU over PCIe, 12 or 32 more between sockets.
-  static SmiCell amd_cell(const std::string& type, const std::string& hops, const std::string& weight) {
-    const int steps = number(hops).value_or(0);
-    const int cost = number(weight).value_or(0);
-    if (type == "XGMI" || (type.empty() && cost > 0 && cost <= 15))
-      return steps <= 1 && cost < 30 ? SmiCell{Nearness::kUnknown, 1} : SmiCell{};
-    if (steps == 0 && cost == 0) return {};
-    const bool near = steps > 0 ? steps <= 2 : cost <= 40;
-    return {near ? Nearness::kNode : Nearness::kSys, 0};
-  }
-
-  // "GPU[0]  : (Topology) Numa Node: 0"
-  void read_numa_line(std::string_view text) {
-    const auto open = text.find('[');
-    const auto close = text.find(']');
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open) return;
-    const int at = device(format("GPU{}", text.substr(open + 1, close - open - 1)));
-    const std::string_view value = trimmed(text.substr(text.rfind(':') + 1));
-    if (at >= 0 && number(value)) matrix_.devices[static_cast<std::size_t>(at)].numa = value;
-  }
-
-  // ---- Both halves
-
-  void mirror() {
-    const std::size_t n = matrix_.devices.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = i + 1; j < n; ++j) {
-        SmiCell& a = matrix_.cells[i][j];
-        SmiCell& b = matrix_.cells[j][i];
-        const SmiCell none;
-        if (a == b) continue;
-        if (a != none && b != none) {
-          matrix_.notes.push_back(format("{}: {} and {}: the two halves of the matrix differ, the farther is taken",
-                                         name_, matrix_.devices[i].column, matrix_.devices[j].column));
-          const bool links = a.links > 0 && b.links > 0;
-          a = links ? SmiCell{Nearness::kUnknown, std::min(a.links, b.links)} : (a.near > b.near ? a : b);
-          b = a;
-        }
-        if (a == none) a = b;
-        if (b == none) b = a;
-      }
-    }
-  }
-
-  const std::string& name_;
   std::vector<std::string_view> lines_;
+  const std::string& name_;
+  SmiMatrix& matrix_;
   bool has_cpus_ = false;
   bool has_numa_ = false;
-  SmiMatrix matrix_;
 };
+
+// Fills both halves from each other.
+void mirror(const std::string& name, SmiMatrix* matrix) {
+  const std::size_t n = matrix->devices.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i + 1; j < n; ++j) {
+      SmiCell& a = matrix->cells[i][j];
+      SmiCell& b = matrix->cells[j][i];
+      const SmiCell none;
+      if (a == b) continue;
+      if (a != none && b != none) {
+        matrix->notes.push_back(format("{}: {} and {}: the two halves of the matrix differ, the farther is taken", name,
+                                       matrix->devices[i].column, matrix->devices[j].column));
+        const bool links = a.links > 0 && b.links > 0;
+        a = links ? SmiCell{Nearness::kUnknown, std::min(a.links, b.links)} : (a.near > b.near ? a : b);
+        b = a;
+      }
+      if (a == none) a = b;
+      if (b == none) b = a;
+    }
+  }
+}
+
+// Rows that are not there leave open what no other row tells.
+void note_what_is_cut(const std::string& name, SmiMatrix* matrix) {
+  std::vector<std::string> without;
+  for (const SmiDevice& device : matrix->devices) {
+    if (!device.has_row) without.push_back(device.column);
+  }
+  if (without.empty()) return;
+  matrix->cut = true;
+  int open = 0;
+  for (std::size_t i = 0; i < matrix->devices.size(); ++i) {
+    for (std::size_t j = i + 1; j < matrix->devices.size(); ++j)
+      open += !matrix->devices[i].has_row && !matrix->devices[j].has_row && matrix->cells[i][j] == SmiCell{};
+  }
+  matrix->notes.push_back(format("{}: the text was cut: no row of {}{}", name, join(without, ", "),
+                                 open > 0 ? format(", so {} pairs of devices are unknown", open)
+                                          : std::string("; the other rows tell all of it")));
+}
 
 }  // namespace
 
-std::string clean_paste(std::string_view text) {
-  std::string out;
-  bool line_start = true;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {  // a colour
-      i += 2;
-      while (i < text.size() && static_cast<unsigned char>(text[i]) < 0x40) ++i;
-      continue;
-    }
-    if (c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) == 0xa0) {  // no-break blank
-      out += ' ';
-      ++i;
-      continue;
-    }
-    if (c == 0xef && text.substr(i).starts_with("\xef\xbb\xbf")) {
-      i += 2;
-      continue;
-    }
-    if (c == '\r' || c == '`') continue;
-    if (line_start && (c == '>' || c == ' ')) {  // quoted mail, indented text
-      continue;
-    }
-    line_start = c == '\n';
-    if (c == '|') {
-      out += '\t';
-    } else {
-      out += c < 0x20 && c != '\n' && c != '\t' ? ' ' : text[i];
-    }
+int SmiMatrix::find(std::string_view column) const {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].column == column) return static_cast<int>(i);
   }
-  return out;
+  return -1;
+}
+
+Status SmiMatrix::add(const std::vector<std::string_view>& columns) {
+  if (devices.size() + columns.size() > kLimitDevices)
+    return error(Code::kInvalidArgument, "{} devices are too many", devices.size() + columns.size());
+  for (const std::string_view column : columns) {
+    if (find(column) >= 0) return error(Code::kInvalidArgument, "{} stands there twice", column);
+    SmiDevice one;
+    one.column = one.name = column;
+    one.gpu = is_gpu_name(column);
+    devices.push_back(std::move(one));
+  }
+  cells.assign(devices.size(), std::vector<SmiCell>(devices.size()));
+  return {};
 }
 
 Result<SmiMatrix> parse_smi(std::string_view text, const std::string& name) {
   constexpr std::size_t kLimitBytes = 4 << 20;
   if (text.size() > kLimitBytes)
     return error(Code::kInvalidArgument, "{}: {} bytes are too many for a matrix of devices", name, text.size());
-  const std::string clean = clean_paste(text);
-  return Parser(clean, name).parse();
+  std::string clean = tabs_for_commas(clean_paste(text));
+  std::replace(clean.begin(), clean.end(), '"', ' ');
+  const std::vector<std::string_view> lines = lines_of(clean);
+  SmiMatrix matrix;
+  HOCKET_TRY(has_amd_tables(lines) ? read_amd_tables(lines, name, &matrix) : Parser(lines, name, &matrix).parse());
+  matrix.compute_capability = matrix.xgmi ? 0 : capability_of_model(clean);
+  mirror(name, &matrix);
+  note_what_is_cut(name, &matrix);
+  return matrix;
 }
 
 }  // namespace hocket::topo

@@ -17,7 +17,7 @@ enum class Nearness { kUnknown = 0, kPix = 1, kPxb = 2, kPhb = 3, kNode = 4, kSy
 
 struct SmiCell {
   Nearness near = Nearness::kUnknown;
-  int links = 0;  ///< NVLinks, or 1 for xGMI
+  int links = 0;  ///< NVLinks, or xGMI: 1 where their number is not told
   bool operator==(const SmiCell&) const = default;
 };
 
@@ -37,13 +37,18 @@ struct SmiMatrix {
   std::vector<std::vector<SmiCell>> cells;
   bool xgmi = false;
   bool nvlink_hidden = false;  ///< the legend knows no NV#: `topo -mp`, which shows none
+  bool cut = false;            ///< some devices have no row
+  int compute_capability = 0;  ///< times ten, of the model that the text around the matrix names; 0: none is named
   std::vector<std::string> notes;
+
+  /// The device of that column; -1 if there is none.
+  int find(std::string_view column) const;
+  /// kInvalidArgument for a name that is there already, or for too many.
+  Status add(const std::vector<std::string_view>& columns);
+  SmiCell& cell(int row, std::size_t column) { return cells[static_cast<std::size_t>(row)][column]; }
 };
 
 /// kInvalidArgument with the line if there is no header of devices or no row under it. `name` is what errors call it.
 Result<SmiMatrix> parse_smi(std::string_view text, const std::string& name);
-
-/// The same text with colours, carriage returns, quote marks and wide blanks taken out.
-std::string clean_paste(std::string_view text);
 
 }  // namespace hocket::topo

@@ -3,14 +3,16 @@
 #include "topo/smi_reader.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "base/status.hpp"
+#include "topo/amd_tables.hpp"
 #include "topo/link_speed.hpp"
+#include "topo/paste.hpp"
 #include "topo/smi_matrix.hpp"
+#include "topo/words.hpp"
 
 namespace hocket::topo {
 
@@ -34,9 +36,8 @@ using Members = std::vector<std::size_t>;
 
 // -1 for what is no number of a device or a domain.
 int number_of(std::string_view digits) {
-  int value = 0;
-  const auto [end, bad] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return bad == std::errc() && end == digits.data() + digits.size() && value >= 0 && value < 100'000 ? value : -1;
+  const int value = number_in(digits).value_or(-1);
+  return value < 100'000 ? value : -1;
 }
 
 class Builder {
@@ -258,12 +259,11 @@ class Builder {
     }
     for (const auto& [first, island] : islands) {
       if (island.size() < 2) continue;
-      const int links = matrix_.cells[island[0]][island[1]].links;
       const double rate = link_rate(island);
       if (is_switched(island)) {
         const int node = graph_.add(NodeKind::kNvSwitch, host_);
         at(node).set("hidden", "1");
-        for (const std::size_t i : island) add_link(node_[i], node, links, rate);
+        for (const std::size_t i : island) add_link(node_[i], node, most_links(island, i), rate);
         continue;
       }
       for (const std::size_t a : island) {
@@ -274,26 +274,58 @@ class Builder {
     }
   }
 
-  // Equal numbers between all pairs mean a switch if they are all links that such a GPU has, or if a GPU would need
-  // more links than any has to reach its peers one by one.
-  bool is_switched(const Members& island) const {
-    if (island.size() < 3 || matrix_.xgmi) return false;
-    const int links = matrix_.cells[island[0]][island[1]].links;
-    for (const std::size_t a : island) {
-      for (const std::size_t b : island) {
-        if (a != b && matrix_.cells[a][b].links != links) return false;
-      }
-    }
-    constexpr int kMostLinks = 18;
-    return links == 8 || links == 12 || links >= kMostLinks || links * static_cast<int>(island.size() - 1) > kMostLinks;
+  // Of one GPU to any of its peers.
+  int most_links(const Members& island, std::size_t gpu) const {
+    int most = 0;
+    for (const std::size_t peer : island) most = std::max(most, matrix_.cells[gpu][peer].links);
+    return most;
   }
 
-  // A matrix does not tell the generation; a bridge of 4 links between two GPUs is of the slower kind.
+  // A crossbar shows all of a GPU's links towards each peer. So numbers between all pairs mean one if they are all
+  // links that such a GPU has, or if a GPU would need more links than any has to reach its peers one by one. That
+  // number is the smaller one of both ends, so a GPU that lost some of its links shows fewer to all.
+  bool is_switched(const Members& island) const {
+    if (island.size() < 3 || matrix_.xgmi) return false;
+    constexpr int kMostLinks = 18;
+    const int links = most_links(island, island[0]);
+    bool equal = true;
+    bool too_many = true;
+    for (const std::size_t a : island) {
+      int known = 0;
+      int peers = 0;
+      for (const std::size_t b : island) {
+        const SmiCell& cell = matrix_.cells[a][b];
+        if (a == b || (matrix_.cut && cell == SmiCell{})) continue;
+        if (cell.links == 0) return false;
+        equal &= cell.links == links;
+        known += cell.links;
+        ++peers;
+      }
+      if (peers > 0) too_many &= known * static_cast<int>(island.size() - 1) / peers > kMostLinks;
+    }
+    if (too_many) return true;
+    // All links of a V100 to each of several peers.
+    if (equal && matrix_.compute_capability == 70 && links == 6) return true;
+    return equal && (links == 8 || links == 12 || links >= kMostLinks);
+  }
+
+  // A matrix does not tell the generation, but the text around it may. Else a bridge of 4 links between two GPUs is of
+  // the slower kind, and of AMD's only the newest have a link to each of 7 peers.
   double link_rate(const Members& island) const {
-    if (matrix_.xgmi) return xgmi_bytes_per_second("");
-    const int links = matrix_.cells[island[0]][island[1]].links;
+    if (matrix_.xgmi) return xgmi_bytes_per_second(is_full(island, 8) ? "942" : "");
+    if (matrix_.compute_capability > 0) return nvlink_bytes_per_second(matrix_.compute_capability);
+    const int links = most_links(island, island[0]);
     if (island.size() == 2 && links == 4) return nvlink_bytes_per_second(86);
     return nvlink_bytes_per_second(links >= 18 ? 90 : 0);
+  }
+
+  bool is_full(const Members& island, std::size_t gpus) const {
+    for (const std::size_t a : island) {
+      for (const std::size_t b : island) {
+        if (a != b && matrix_.cells[a][b].links == 0) return false;
+      }
+    }
+    return island.size() == gpus;
   }
 
   void add_link(int a, int b, int links, double rate) {
@@ -320,8 +352,12 @@ class Builder {
 
 bool looks_like_smi(std::string_view text) {
   const std::string clean = clean_paste(text.substr(0, 64 << 10));
-  return clean.find("GPU0") != std::string::npos || clean.find("two GPUs") != std::string::npos ||
-         clean.find("LINK TYPE TABLE") != std::string::npos;
+  if (has_amd_tables(lines_of(clean))) return true;
+  // GPUs by number: "GPU0", and in a container that has some of many "GPU4".
+  for (auto at = clean.find("GPU"); at != std::string::npos; at = clean.find("GPU", at + 3)) {
+    if (at + 3 < clean.size() && clean[at + 3] >= '0' && clean[at + 3] <= '9') return true;
+  }
+  return false;
 }
 
 Result<Graph> graph_from_smi_text(std::string_view text, const std::string& name) {

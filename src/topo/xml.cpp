@@ -54,8 +54,12 @@ Status XmlFile::parse(std::string text, std::string name, const char* root) {
   const pugi::xml_parse_result parsed =
       document_.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!parsed) {
-    const bool cut = parsed.status == pugi::status_end_element_mismatch &&
-                     parsed.offset + 1 >= static_cast<std::ptrdiff_t>(text.size());
+    // What is missing is noticed at the end, or at the beginning of the element that has none.
+    const auto last = text.find_last_not_of(" \t\r\n");
+    const auto begin = text.rfind('<');
+    const bool open = begin != std::string::npos && text.find('>', begin) == std::string::npos;
+    const auto limit = static_cast<std::ptrdiff_t>(open ? begin : last == std::string::npos ? 0 : last);
+    const bool cut = parsed.offset >= limit;
     return error(Code::kInvalidArgument, "{}:{}: no XML here: {}{}", name_, line_at(parsed.offset),
                  parsed.description(), cut ? "; the file seems to be cut off" : "");
   }

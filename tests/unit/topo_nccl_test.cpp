@@ -133,6 +133,46 @@ TEST(NcclXml, C2cIsALinkToTheCpu) {
   EXPECT_EQ(links(graph, EdgeKind::kC2c)[0].rate, (Rate{345e9, Origin::kReported}));
 }
 
+// The bridge that a file names for the CPU may have the bus id of a GPU, as on machines with POWER9.
+TEST(NcclXml, LinksToTheCpuAreToldByTheirClassAndSavedSo) {
+  const std::string a = "0004:03:00.0";
+  const std::string b = "0004:04:00.0";
+  const Graph graph = read(system(gpu(a, "0", nvlink(b, "3") + nvlink(b, "3", "0x068001")) +
+                                  gpu(b, "1", nvlink(a, "3") + nvlink(b, "3", "0x068001"))));
+  int peers = 0;
+  int cpus = 0;
+  for (const Edge& edge : graph.edges) {
+    if (edge.kind == EdgeKind::kNvlink) peers += edge.links;
+    if (edge.kind == EdgeKind::kC2c) cpus += edge.links;
+  }
+  EXPECT_EQ(peers, 3);
+  EXPECT_EQ(cpus, 6);
+  EXPECT_EQ(read(to_nccl_xml(graph)).digest(), graph.digest());
+}
+
+TEST(NcclXml, BusIdsMatchInAllTheirForms) {
+  const Graph graph = read(system(gpu("1B:00.0", "0", nvlink("00000000:1C:00.0", "4")) +
+                                  gpu("0000:1c:00.0", "1", nvlink("0000:1B:00.0", "4"))));
+  int links = 0;
+  for (const Edge& edge : graph.edges) links += edge.kind == EdgeKind::kNvlink ? edge.links : 0;
+  EXPECT_EQ(links, 4);
+  EXPECT_TRUE(graph.notes.empty());
+}
+
+TEST(NcclXml, EqualMasksAreNotTakenForExchanged) {
+  const Graph graph = read("<system><cpu numaid=\"0\" affinity=\"ff\"/><cpu numaid=\"1\" affinity=\"ff\"/></system>");
+  for (const std::string& note : graph.notes) EXPECT_EQ(note.find("exchanged"), std::string::npos) << note;
+}
+
+TEST(NcclXml, APartOfAGpuIsNoSecondGpu) {
+  const Graph graph = read(system(
+      "<pci busid=\"0000:1b:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"100\"/><gpu dev=\"1\" sm=\"100\"/></pci>"));
+  ASSERT_EQ(graph.count(NodeKind::kGpu), 1);
+  EXPECT_EQ(graph.nodes[static_cast<std::size_t>(graph.of_kind(NodeKind::kGpu)[0])].get("dev"), "0");
+  ASSERT_EQ(graph.notes.size(), 1u);
+  EXPECT_NE(graph.notes[0].find("a second <gpu>"), std::string::npos);
+}
+
 TEST(NcclXml, DevicesOfASkeletonAreToldByTheirClass) {
   const Graph graph =
       read(system("<pci busid=\"ffff:ff:01.0\" class=\"0x060400\"><pci busid=\"0001:00:00.0\" class=\"0x030200\"/>"

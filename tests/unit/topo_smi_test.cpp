@@ -6,6 +6,7 @@
 #include <random>
 
 #include "topo/machine_file.hpp"
+#include "topo/paste.hpp"
 #include "topo/smi_matrix.hpp"
 #include "topo/smi_reader.hpp"
 
@@ -69,6 +70,86 @@ TEST(SmiMatrix, PastesReadLikeTheOriginal) {
   EXPECT_EQ(read(with(kFour, " X ", "\xc2\xa0X\xc2\xa0")).digest(), whole) << "no-break blanks";
   EXPECT_EQ(read("some words before\n" + kFour + "and after\n").digest(), whole) << "words around it";
   EXPECT_EQ(read(kFour.substr(1)).digest(), whole) << "no tab before the header";
+}
+
+// What tools put before, around and between the cells on the way.
+TEST(SmiMatrix, MarksTablesAndMarkupReadLikeTheOriginal) {
+  const std::string plain =
+      "\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\n"
+      "GPU0\tX\tNV4\tNV4\t0-15\t0\nGPU1\tNV4\tX\tNV4\t0-15\t0\nGPU2\tNV4\tNV4\tX\t16-31\t1\n";
+  const std::uint64_t whole = read(plain).digest();
+  const auto each_line = [&plain](const std::string& mark, char cell, const std::string& end) {
+    std::string out = mark;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      out += plain[i] == '\n' ? end + "\n" : std::string(1, plain[i] == '\t' ? cell : plain[i]);
+      if (plain[i] == '\n' && i + 1 < plain.size()) out += mark;
+    }
+    return out;
+  };
+  EXPECT_EQ(read(each_line("0: ", '\t', "")).digest(), whole) << "srun -l";
+  EXPECT_EQ(read(each_line("[1,0]<stdout>:", '\t', "")).digest(), whole) << "mpirun --tag-output";
+  EXPECT_EQ(read(each_line("2024-03-01T10:00:01.5Z stdout F ", '\t', "")).digest(), whole) << "a container's log";
+  EXPECT_EQ(read(each_line("+", '\t', "")).digest(), whole) << "a patch";
+  EXPECT_EQ(read(each_line("| ", '|', " |")).digest(), whole) << "a table in Markdown";
+  EXPECT_EQ(read(each_line("\"", '\t', "\"")).digest(), whole) << "quotes";
+  std::string html = "<table>";
+  std::string words;
+  for (const char c : plain) html += c == '\t' ? "</td><td>" : c == '\n' ? "</td></tr><tr><td>" : std::string(1, c);
+  EXPECT_EQ(read(html).digest(), whole) << "HTML";
+  std::string escaped;
+  for (const char c : plain) escaped += c == '\t' ? "\\t" : c == '\n' ? "\\n" : std::string(1, c);
+  EXPECT_EQ(read(escaped).digest(), whole) << "tabs as \\t";
+  std::string dashes;
+  for (const char c : plain) dashes += c == '-' ? "\xe2\x80\x93" : std::string(1, c);
+  EXPECT_EQ(read(dashes).digest(), whole) << "wide dashes";
+  EXPECT_EQ(read("[4m" + plain + "[0m").digest(), whole) << "colours whose escape character was lost";
+  EXPECT_EQ(read("GPU0 and GPU1 hang:\n" + plain).digest(), whole) << "a sentence that begins like a header";
+  const Graph without = read(plain.substr(plain.find('\n') + 1));
+  EXPECT_EQ(without.digest(), whole) << "no header";
+  ASSERT_EQ(without.notes.size(), 1u);
+  EXPECT_NE(without.notes[0].find("taken from the rows"), std::string::npos);
+}
+
+TEST(SmiMatrix, Utf16IsText) {
+  std::string wide = "\xff\xfe";
+  for (const char c : kFour) wide += {c, '\0'};
+  EXPECT_EQ(read(utf8_of(wide)).digest(), read(kFour).digest());
+  EXPECT_EQ(utf8_of(std::string("\xff\xfe\x3d\xd8\x00\xde", 6)), "\xf0\x9f\x98\x80");
+  EXPECT_EQ(utf8_of("plain"), "plain");
+}
+
+TEST(SmiMatrix, RowsThatAreMissingAreSaid) {
+  const std::string text = all_pairs(8, "NV12");
+  const Graph cut = read(text.substr(0, text.find("GPU1\tNV12")));
+  EXPECT_EQ(cut.count(NodeKind::kNvSwitch), 1) << "one row tells that it is a switch";
+  ASSERT_EQ(cut.notes.size(), 1u);
+  EXPECT_NE(cut.notes[0].find("no row of GPU1, GPU2"), std::string::npos) << cut.notes[0];
+  EXPECT_NE(cut.notes[0].find("21 pairs"), std::string::npos) << cut.notes[0];
+  EXPECT_TRUE(read(text).notes.empty());
+}
+
+TEST(SmiMatrix, AGpuThatLostLinksIsStillOnTheSwitch) {
+  std::string text = all_pairs(8, "NV18");
+  std::size_t row = 0;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1, ++row) {
+    std::size_t column = 0;
+    for (std::size_t i = at; i < text.size() && text[i] != '\n'; ++i) {
+      column += text[i] == '\t';
+      if (row > 0 && text.compare(i, 4, "NV18") == 0 && (row == 4) != (column == 4)) text[i + 3] = '6';
+    }
+    if (text.find('\n', at) == std::string::npos) break;
+  }
+  const Graph graph = read(text);
+  EXPECT_EQ(graph.count(NodeKind::kNvSwitch), 1);
+  int links = 0;
+  for (const Edge& edge : graph.edges) links += edge.kind == EdgeKind::kNvlink ? edge.links : 0;
+  EXPECT_EQ(links, 7 * 18 + 16);
+}
+
+TEST(SmiMatrix, WhatWorksIsNoDistance) {
+  const Result<Graph> graph = graph_from_smi_text(" \tGPU0\tGPU1\t\nGPU0\tX\tOK\t\nGPU1\tOK\tX\t\n", "m.txt");
+  ASSERT_FALSE(graph.ok());
+  EXPECT_NE(graph.status().text().find("m.txt:2: 'OK'"), std::string_view::npos) << graph.status().text();
 }
 
 TEST(SmiMatrix, LostCellsComeFromTheOtherHalf) {
@@ -170,6 +251,28 @@ TEST(SmiMatrix, AmdSmiNamesDevicesByBusId) {
                           [](const Edge& edge) { return edge.kind == EdgeKind::kNvlink; }),
             1);
   EXPECT_EQ(graph.count(NodeKind::kNuma), 2);
+}
+
+// A card of two dies, each a GPU: 4 links between them, 1 to the other card's.
+TEST(SmiMatrix, BandwidthTellsHowManyLinks) {
+  std::string text = "====== Link Type between two GPUs ======\n GPU0 GPU1 GPU2 GPU3\n";
+  std::string rates = "====== Bandwidth ======\n GPU0 GPU1 GPU2 GPU3\n";
+  for (int i = 0; i < 4; ++i) {
+    text += "GPU" + std::to_string(i);
+    rates += "GPU" + std::to_string(i);
+    for (int j = 0; j < 4; ++j) {
+      text += i == j ? " 0" : " XGMI";
+      rates += i == j ? " N/A" : i / 2 == j / 2 ? " 50000-200000" : i % 2 == j % 2 ? " 50000-50000" : " 0-0";
+    }
+    text += "\n";
+    rates += "\n";
+  }
+  const Graph graph = read(text + rates + "Format: min-max; Units: mps\n");
+  std::vector<int> links;
+  for (const Edge& edge : graph.edges)
+    if (edge.kind == EdgeKind::kNvlink) links.push_back(edge.links);
+  std::sort(links.begin(), links.end());
+  EXPECT_EQ(links, (std::vector<int>{1, 1, 4, 4}));
 }
 
 TEST(SmiMatrix, ErrorsNameTheFileAndLine) {

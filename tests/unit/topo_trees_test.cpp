@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 
+#include "topo/disjoint_trees.hpp"
 #include "topo/machine_file.hpp"
 #include "topo/nccl_reader.hpp"
 #include "topo/search.hpp"
