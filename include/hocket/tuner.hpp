@@ -40,7 +40,9 @@ struct TunerCall {
   /// (all_gather_v and such), of whose lengths no rank knows all.
   std::uint64_t bytes = 0;
   DataType type = DataType::kUint8;
-  bool symmetric = false;  ///< the buffers are mem_alloc memory on all ranks
+  ReduceOp op = ReduceOp::kSum;  ///< of a reduction
+  int root = -1;                 ///< -1: there is none, or explain() asks, which is told none
+  bool symmetric = false;        ///< the buffers are mem_alloc memory on all ranks
   int ranks = 1;
   int hosts = 1;
   /// In the order of preference: the first that can be used is taken if the tuner has no opinion.
@@ -50,7 +52,9 @@ struct TunerCall {
 struct TunerChoice {
   std::string algorithm;
   std::string protocol;  ///< empty: the best for this algorithm
-  int lanes = 0;         ///< 0: likewise; else 1 to 8
+  /// 0: likewise; else 1 to 8. Where HOCKET_LANES (Settings::lanes) names a number, any other is an error, as an
+  /// algorithm is that HOCKET_ALGO rules out: who runs a program has the last word.
+  int lanes = 0;
 };
 
 /// Asked about every collective but the barrier; not about sends, receives and groups of them.

@@ -110,6 +110,7 @@ int Layout::crossings(int lane) const {
 }
 
 int Layout::depth() const {
+  if (deepest >= 0) return deepest;
   int most = 0;
   for (const std::vector<Rank>& tree : trees) most = std::max(most, depth_of(tree));
   return most;
@@ -127,8 +128,15 @@ std::uint64_t Layout::digest() const {
   for (const auto& tree : trees) add(tree);
   add(host);
   add(rail);
-  const double figures[] = {links.hop_seconds, links.ring_rate,       links.tree_rate, links.direct_rate,
-                            links.step_rate,   links.net_hop_seconds, links.net_rate};
+  const double figures[] = {links.hop_seconds,
+                            links.ring_rate,
+                            links.tree_rate,
+                            links.direct_rate,
+                            links.step_rate,
+                            links.net_hop_seconds,
+                            links.net_rate,
+                            static_cast<double>(links.device),
+                            static_cast<double>(links.rails)};
   return topo::hash_bytes({reinterpret_cast<const char*>(figures), sizeof figures}, h);
 }
 
@@ -243,6 +251,7 @@ Result<Layout> join_hosts(std::span<const std::int32_t> host, std::span<const to
     }
   if (any_rail) layout.rail = std::move(rail);
   HOCKET_TRY(check_layout(layout, static_cast<int>(n)));
+  layout.deepest = layout.depth();
   return layout;
 }
 

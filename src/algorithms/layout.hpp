@@ -32,6 +32,7 @@ struct Layout {
   int hosts = 1;
   int most_on_host = 1;   ///< ranks
   topo::HostLinks links;  ///< of the poorest host
+  int deepest = -1;       ///< what depth() says; -1: not counted yet
 
   /// The order of a lane; empty: rank order.
   std::span<const Rank> ring(int lane) const {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // predict.cpp: see predict.hpp.
+//
+// Ranks of different hosts compare what follows from these figures, so they must be equal bit for bit: nothing is
+// contracted (-ffp-contract=off), and powers and logarithms are of whole numbers.
 #include "algorithms/predict.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "algorithms/layout.hpp"
 
@@ -16,6 +21,9 @@ constexpr double kEach = 1.0 / 8;
 constexpr double kForwarded = 1.25;
 /// What another lane adds to a hop: one thread runs all lanes on a host, a thread block each on a device.
 constexpr double kLaneOnHost = 1.0 / 8, kLaneOnDevice = 1.0 / 32;
+
+/// Bytes a second where a layout knows nothing: memory of a host, and a common network.
+constexpr double kUnknownRate = 10e9, kUnknownNetRate = 1.25e9;
 
 /// Parts of a hop and of the bandwidth that a protocol has. One line instead of data and counter saves the second;
 /// lines that each carry their flag cost 8 bytes of 64, and their reader looks at each.
@@ -36,8 +44,18 @@ bool is_chunked(Collective collective) {
          collective != Collective::kReduce;
 }
 
+/// Of a number of ranks or hosts; at least 1.
 double log2_up(double n) {
-  return std::ceil(std::log2(std::max(2.0, n)));
+  return std::bit_width(static_cast<std::uint64_t>(std::max(2.0, n)) - 1);
+}
+
+/// The largest power of two that is not above `n`, and its logarithm.
+struct Power {
+  double value, log2;
+};
+Power power_below(double n) {
+  const auto whole = static_cast<std::uint64_t>(std::max(1.0, n));
+  return {static_cast<double>(std::bit_floor(whole)), static_cast<double>(std::bit_width(whole) - 1)};
 }
 
 /// Rounds through all steps: where several tiles share a slot, each round of such tiles ends before the next begins.
@@ -64,10 +82,9 @@ double alike(const Algorithm& algorithm, double bytes, const World& world, doubl
   if (name == "direct") return once + (collective == Collective::kBroadcast ? (n - 1) * bytes * per_byte : scatter);
   if (name == "pairwise") return (n - 1) * hop + scatter;
   if (name == "halving_doubling") {
-    const double p = std::exp2(std::floor(std::log2(n)));
+    const auto [p, log_p] = power_below(n);
     const double fold = p == n ? 0 : 2 * (hop + bytes * per_byte);
-    return fold +
-           2 * (rounds(algorithm, world, bytes / p) * std::log2(p) * hop + (p - 1) / p * bytes * per_byte * kForwarded);
+    return fold + 2 * (rounds(algorithm, world, bytes / p) * log_p * hop + (p - 1) / p * bytes * per_byte * kForwarded);
   }
   if (name == "log_step" || name == "binomial")
     return rounds(algorithm, world, bytes) * log_n * hop + scatter * kForwarded;
@@ -87,8 +104,14 @@ double by_links(const Algorithm& algorithm, int lanes, double bytes, const World
   const bool crosses = layout.hosts > 1;
   const double hop = (links.hop_seconds > 0 ? links.hop_seconds : 1e-6) * factors.hop;
   const double far = crosses ? (links.net_hop_seconds > 0 ? links.net_hop_seconds : 20e-6) * factors.hop : hop;
-  const auto seconds = [&](double sent, double rate) { return rate > 0 ? sent / (rate * factors.rate) : 0; };
-  const auto net = [&](double sent) { return crosses ? seconds(sent, links.net_rate) : 0; };
+  // What is unknown of a host is taken as its slowest known figure, so that nothing seems to cost no time.
+  double slowest = 0;
+  for (const double rate : {links.ring_rate, links.tree_rate, links.direct_rate, links.step_rate})
+    if (rate > 0) slowest = slowest > 0 ? std::min(slowest, rate) : rate;
+  if (slowest == 0) slowest = kUnknownRate;
+  const auto seconds = [&](double sent, double rate) { return sent / ((rate > 0 ? rate : slowest) * factors.rate); };
+  const double net_rate = links.net_rate > 0 ? links.net_rate : kUnknownNetRate;
+  const auto net = [&](double sent) { return crosses ? seconds(sent, net_rate) : 0; };
   const double total = is_chunked(collective) ? bytes * n : bytes;
   const double others = n - m;  // ranks on other hosts
   const double once = far + (m - 1) * kEach * hop + others * kEach * far;
@@ -124,7 +147,7 @@ double by_links(const Algorithm& algorithm, int lanes, double bytes, const World
     return (m - 1) * hop + others * far +
            std::max(seconds((n - 1) * bytes, links.direct_rate), net(m * others * bytes));
   if (name == "halving_doubling") {
-    const double p = std::exp2(std::floor(std::log2(n)));
+    const double p = power_below(n).value;
     const double fold = p == n ? 0 : 2 * (far + std::max(seconds(bytes, links.step_rate), net(m * bytes)));
     const double each = std::max(seconds((p - 1) / p * bytes, links.step_rate), net(m * (1 - 1 / hosts) * bytes));
     return fold + 2 * (rounds(algorithm, world, bytes / p) * log_steps + each * kForwarded);

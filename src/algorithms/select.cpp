@@ -91,8 +91,11 @@ std::vector<const Algorithm*> by_preference(Collective collective, std::uint64_t
       return a.name == (world.size <= kMostAtOnce ? "direct" : "pairwise") ? -1 : 0;
     return best_seconds(a, bytes, world) + (a.boards ? 1 : 0);
   };
-  std::stable_sort(list.begin(), list.end(),
-                   [&](const Algorithm* a, const Algorithm* b) { return rank_of(*a) < rank_of(*b); });
+  std::vector<std::pair<double, const Algorithm*>> ranked;
+  ranked.reserve(list.size());
+  for (const Algorithm* a : list) ranked.emplace_back(rank_of(*a), a);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::transform(ranked.begin(), ranked.end(), list.begin(), [](const auto& one) { return one.second; });
   return list;
 }
 
@@ -231,7 +234,7 @@ Choice choice_of(const Candidate& way, std::uint64_t bytes, const World& world) 
 
 /// What the program's tuner wants; nothing: it has no opinion.
 Result<std::optional<Choice>> ask_tuner(Collective collective, std::uint64_t bytes, DataType type, bool symmetric,
-                                        const World& world, const OperatorNeeds& needs) {
+                                        const World& world, const OperatorNeeds& needs, Rank root) {
   const Tuner& tuner = *world.tuner;
   const std::vector<Candidate> known = candidates(collective, bytes, symmetric, world, needs);
   std::vector<TunerCandidate> shown;
@@ -243,6 +246,8 @@ Result<std::optional<Choice>> ask_tuner(Collective collective, std::uint64_t byt
   call.collective = collective;
   call.bytes = knows_no_counts(collective) ? 0 : bytes;
   call.type = type;
+  if (reduces(collective)) call.op = needs.op;
+  call.root = root;
   call.symmetric = symmetric;
   call.ranks = world.size;
   call.hosts = world.hosts;
@@ -290,6 +295,9 @@ Result<std::optional<Choice>> ask_tuner(Collective collective, std::uint64_t byt
     return refuse(format(
         "{} does not carry its transfers of {} bytes", wanted->protocol,
         std::min(cuts_of(*algorithm, bytes, world, nullptr).chunk, cuts_of(*algorithm, bytes, world, nullptr).tile)));
+  const int set_lanes = world.lanes > 0 && algorithm->many_lanes ? std::min(world.lanes, kMostLanes) : 0;
+  if (wanted->lanes > 0 && set_lanes > 0 && wanted->lanes != set_lanes)
+    return refuse(format("{} lanes, and HOCKET_LANES={} rules that out", wanted->lanes, world.lanes));
   Choice choice = choice_of(*best, bytes, world);
   if (wanted->lanes > 0) choice.lanes = wanted->lanes;
   choice.by_tuner = true;
@@ -366,13 +374,14 @@ int roundings_of(const Algorithm& algorithm, const World& world) {
 }
 
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
-                      std::vector<Rejected>* rejected, const OperatorNeeds& needs) {
+                      std::vector<Rejected>* rejected, const OperatorNeeds& needs, Rank root) {
   const bool own_say = world.tuner != nullptr && collective != Collective::kBarrier &&
                        collective != Collective::kSend && collective != Collective::kReceive &&
                        collective != Collective::kExchange;
   if (knows_no_counts(collective)) bytes = kNominalBytes;
   if (own_say) {
-    HOCKET_ASSIGN(const std::optional<Choice> wanted, ask_tuner(collective, bytes, type, symmetric, world, needs));
+    HOCKET_ASSIGN(const std::optional<Choice> wanted,
+                  ask_tuner(collective, bytes, type, symmetric, world, needs, root));
     if (wanted) return *wanted;
   }
   const Algorithm* chosen = nullptr;

@@ -50,13 +50,14 @@ struct World {
 
 /// What a call's operator asks of the algorithm.
 struct OperatorNeeds {
-  bool own_input = false;   ///< nobody else may read a rank's input: it is scaled as it is read
-  bool rank_order = false;  ///< not commutative: elements are combined in the order of the ranks
+  bool own_input = false;        ///< nobody else may read a rank's input: it is scaled as it is read
+  bool rank_order = false;       ///< not commutative: elements are combined in the order of the ranks
+  ReduceOp op = ReduceOp::kSum;  ///< itself, for a tuner
 };
 
 /// Needs of `op`; `ordered`: it is a user's and not commutative.
 constexpr OperatorNeeds needs_of(ReduceOp op, bool ordered) {
-  return {op == ReduceOp::kPremultipliedSum, ordered};
+  return {op == ReduceOp::kPremultipliedSum, ordered, op};
 }
 
 struct Choice {
@@ -79,9 +80,10 @@ struct Rejected {
 /// `bytes` is what the collective's count makes: the whole buffer for all-reduce, broadcast, reduce, send and receive;
 /// one rank's chunk for the others. The uneven forms and groups of sends and receives look at the world and the type
 /// alone, since no rank knows all counts. `symmetric`: the call's buffers lie in mem_alloc memory. Errors: kUnsupported
-/// naming the setting that leaves nothing; kInvalidArgument naming the tuner whose choice cannot be used.
+/// naming the setting that leaves nothing; kInvalidArgument naming the tuner whose choice cannot be used. `root` is for
+/// the tuner; -1: the collective has none, or it is not known.
 Result<Choice> choose(Collective collective, std::uint64_t bytes, DataType type, bool symmetric, const World& world,
-                      std::vector<Rejected>* rejected = nullptr, const OperatorNeeds& needs = {});
+                      std::vector<Rejected>* rejected = nullptr, const OperatorNeeds& needs = {}, Rank root = -1);
 
 /// One way to do a call, or why it cannot be done so.
 struct Candidate {

@@ -18,8 +18,12 @@ struct LayoutCard {
   std::array<std::int32_t, topo::kMostLayoutTrees> parent{};  ///< in each tree
   std::int32_t rail = -1;
   std::uint32_t rings = 0, trees = 0;  ///< 0: no layout of GPUs
+  std::uint32_t unused = 0;            ///< no byte goes out that nobody set
   topo::HostLinks links;
 };
+static_assert(sizeof(LayoutCard) ==
+              sizeof(std::int32_t) * (topo::kMostLayoutRings + topo::kMostLayoutTrees + 4) + sizeof(topo::HostLinks));
+static_assert(sizeof(topo::HostLinks) == 7 * sizeof(double) + 2 * sizeof(std::uint32_t));
 
 LayoutCard card_of(const topo::HostLayout& layout, int me) {
   LayoutCard card;
@@ -88,7 +92,8 @@ Result<std::shared_ptr<const Layout>> agree_layout(const LayoutInputs& inputs, c
         if (r == inputs.rank) place = static_cast<int>(nodes.size());
         nodes.push_back(inputs.gpu[static_cast<std::size_t>(r)]);
       }
-      const topo::HostLayout found = topo::host_layout(*inputs.graph, nodes);
+      const topo::HostLayout found =
+          inputs.known ? inputs.known->of(*inputs.graph, nodes) : topo::host_layout(*inputs.graph, nodes);
       if (!found.why_plain.empty() && place == 0)
         HOCKET_LOG(LogLevel::kWarn, "rank {}: the ranks of this host go in rank order: {}", inputs.rank,
                    found.why_plain);

@@ -24,6 +24,7 @@ struct LayoutInputs {
   std::vector<topo::HostLinks> links;        ///< [hosts]: what the host's memory and network are known to do
   std::vector<std::int32_t> gpu;             ///< [ranks]: node in its host's graph; -1: none
   std::shared_ptr<const topo::Graph> graph;  ///< of this rank's host; may be null
+  topo::HostLayouts* known = nullptr;        ///< the engine's; null: each call searches anew
 };
 
 /// Null where ranks may as well go by rank: one host, no GPUs. Errors: those of the exchange.

@@ -19,6 +19,7 @@
 #include "core/observe.hpp"
 #include "hocket/engine.hpp"
 #include "topo/graph.hpp"
+#include "topo/host_layout.hpp"
 #include "transport/arena.hpp"
 #include "transport/transport.hpp"
 
@@ -68,6 +69,8 @@ class EngineCore final : public Engine {
 
   /// The machine as hwloc sees it, loaded on first use.
   Result<std::shared_ptr<const topo::Graph>> machine();
+  /// What was found for the GPUs of communicators before.
+  topo::HostLayouts& host_layouts() noexcept { return host_layouts_; }
   /// Take over what another rank of this host loaded.
   void set_machine(std::shared_ptr<const topo::Graph> graph);
 
@@ -99,6 +102,7 @@ class EngineCore final : public Engine {
   ProcessAddress address_;
   os::ForkMark fork_mark_;
   std::unique_ptr<Arena> arena_;
+  topo::HostLayouts host_layouts_;
   Graveyard graveyard_;
   std::unique_ptr<Observation> observation_;
   std::unique_ptr<ControlThread> control_;

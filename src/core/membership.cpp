@@ -687,6 +687,7 @@ Result<std::shared_ptr<CommunicatorState>> make_communicator(CreateArgs args) {
     for (const PlaceCard& card : cards) inputs.gpu.push_back(card.gpu);
   }
   inputs.graph = graph;
+  inputs.known = &engine.host_layouts();
   HOCKET_ASSIGN(world.layout,
                 agree_layout(inputs, [&](std::span<const std::byte> mine_bytes, std::span<std::byte> all) {
                   return exchange_bytes(args.exchange, mine_bytes, all, "layouts");

@@ -106,8 +106,8 @@ Result<ReadyCall*> CommunicatorState::prepare(const CallKey& key, const Uneven* 
   auto call = std::make_unique<ReadyCall>();
   call->key = key;
   const std::uint64_t bytes = key.count * size_of(key.type);
-  HOCKET_ASSIGN(call->choice,
-                choose(key.collective, bytes, key.type, key.symmetric, world, nullptr, needs_of(key.op, key.ordered)));
+  HOCKET_ASSIGN(call->choice, choose(key.collective, bytes, key.type, key.symmetric, world, nullptr,
+                                     needs_of(key.op, key.ordered), key.root));
   if (is_message(key.collective)) {
     // Its other side may be in a group with messages of other lengths: how they travel is the same for all.
     HOCKET_ASSIGN(const Choice of_all, choose(Collective::kExchange, 0, DataType::kUint8, false, world));

@@ -200,6 +200,25 @@ HostLayout host_layout(const Graph& graph, std::span<const int> gpus) {
   return layout;
 }
 
+HostLayout HostLayouts::of(const Graph& graph, std::span<const int> gpus) {
+  constexpr std::size_t kMost = 16;
+  const std::uint64_t digest = graph.digest();
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& one) {
+    return one.graph == digest && std::equal(one.gpus.begin(), one.gpus.end(), gpus.begin(), gpus.end());
+  });
+  if (known != known_.end()) return known->layout;
+  if (known_.size() >= kMost) known_.erase(known_.begin());
+  ++searches_;
+  known_.push_back({digest, {gpus.begin(), gpus.end()}, host_layout(graph, gpus)});
+  return known_.back().layout;
+}
+
+int HostLayouts::searches() const {
+  const std::lock_guard lock(mutex_);
+  return searches_;
+}
+
 int find_gpu(const Graph& graph, std::string_view name) {
   const std::vector<int> gpus = graph.of_kind(NodeKind::kGpu);
   int number = 0;

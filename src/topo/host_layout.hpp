@@ -7,6 +7,8 @@
 // same by itself. Next stop: algorithms/layout.hpp joins the hosts.
 #pragma once
 
+#include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +50,25 @@ struct HostLayout {
 HostLayout host_layout(const Graph& graph, std::span<const int> gpus);
 /// `ranks` in order, with nothing known of links.
 HostLayout plain_layout(int ranks);
+
+/// host_layout() of the machines and GPUs that were asked about last, so that a program with many communicators, or
+/// many ranks, searches once. Any thread; who asks for what another searches waits for it.
+class HostLayouts {
+ public:
+  HostLayout of(const Graph& graph, std::span<const int> gpus);
+  /// How often host_layout() was called, for tests.
+  int searches() const;
+
+ private:
+  struct Known {
+    std::uint64_t graph = 0;  ///< digest
+    std::vector<int> gpus;
+    HostLayout layout;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Known> known_;
+  int searches_ = 0;
+};
 
 /// The GPU that a person means: its number for the driver ("3"), or its PCI address ("0000:3b:00.0", also without the
 /// domain). -1 if there is none.

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/builder.hpp"
 #include "algorithms/dump.hpp"
+#include "algorithms/predict.hpp"
 #include "algorithms/select.hpp"
 #include "base/status.hpp"
 #include "topo/graph.hpp"
@@ -217,6 +219,21 @@ TEST(HostLayout, SomeOfTheGpusAreSearchedAsIfThereWereNoOthers) {
   EXPECT_EQ(host_layout(graph, backwards).links.ring_rate, layout.links.ring_rate);
 }
 
+TEST(HostLayout, TheSameQuestionIsSearchedOnce) {
+  const topo::Graph graph = machine("cube-mesh-renamed.xml");
+  const topo::Graph other = machine("two-hives-rccl.xml");
+  const std::vector<int> all = topo::Paths(graph).gpus();
+  const std::vector<int> four(all.begin(), all.begin() + 4);
+  topo::HostLayouts known;
+  const HostLayout first = known.of(graph, all);
+  EXPECT_EQ(known.of(graph, all).rings, first.rings);
+  EXPECT_EQ(known.of(graph, all).links, first.links);
+  EXPECT_EQ(known.searches(), 1);
+  EXPECT_EQ(known.of(graph, four).rings, host_layout(graph, four).rings);
+  EXPECT_EQ(known.of(other, topo::Paths(other).gpus()).rings, host_layout(other, topo::Paths(other).gpus()).rings);
+  EXPECT_EQ(known.searches(), 3);
+}
+
 TEST(HostLayout, SharedOrMissingGpusMakeItPlainWithAReason) {
   const topo::Graph graph = machine("cube-mesh-renamed.xml");
   const std::vector<int> all = topo::Paths(graph).gpus();
@@ -373,6 +390,43 @@ TEST(Tuner, SeesTheCallAndItsCandidates) {
   EXPECT_EQ(seen.collective, Collective::kBarrier) << "not asked";
 }
 
+TEST(Tuner, SeesOperatorAndRoot) {
+  TunerCall seen;
+  const World world = tuned([&](const TunerCall& call) -> std::optional<TunerChoice> {
+    seen = call;
+    return std::nullopt;
+  });
+  (void)choose(Collective::kReduce, 8, DataType::kFloat32, false, world, nullptr, needs_of(ReduceOp::kMax, false), 3);
+  EXPECT_EQ(seen.op, ReduceOp::kMax);
+  EXPECT_EQ(seen.root, 3);
+  (void)choose(Collective::kAllGather, 8, DataType::kFloat32, false, world);
+  EXPECT_EQ(seen.root, -1);
+}
+
+TEST(Tuner, MayAskForTheLanesThatTheSettingsName) {
+  World world = tuned([](const TunerCall&) { return TunerChoice{"ring", "", 3}; });
+  world.lanes = 3;
+  const auto choice = choose(Collective::kAllReduce, 1 << 20, DataType::kFloat32, false, world);
+  ASSERT_TRUE(choice.ok()) << choice.status().to_string();
+  EXPECT_EQ(choice->lanes, 3);
+}
+
+TEST(Predict, AnUnknownRateIsNoInfiniteOne) {
+  World known;
+  known.size = 4;
+  Layout layout;
+  layout.host.assign(4, 0);
+  layout.links.hop_seconds = 1e-6;
+  layout.links.ring_rate = 1e9;
+  known.layout = std::make_shared<const Layout>(layout);
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != Collective::kAllReduce) continue;
+    const double seconds = predicted_seconds(algorithm, Protocol::kBulk, 1, 1e9, known);
+    EXPECT_GT(seconds, 0.5) << algorithm.name << ": a gigabyte at no more than a gigabyte a second";
+    EXPECT_TRUE(std::isfinite(seconds)) << algorithm.name;
+  }
+}
+
 TEST(Tuner, UnevenCallsAreCutAsWithoutOne) {
   World world = tuned([](const TunerCall& call) -> std::optional<TunerChoice> {
     return TunerChoice{std::string(call.candidates.front().algorithm), "", 0};
@@ -414,6 +468,8 @@ TEST(Tuner, AChoiceThatCannotBeUsedIsAnErrorThatNamesIt) {
   refused({"ring", "", 9}, nothing, "9 lanes");
   refused({"tree", "", 2}, nothing, "2 lanes");
   refused({"tree", "", -1}, nothing, "-1 lanes");
+  refused(
+      {"ring", "", 2}, [](World& w) { w.lanes = 3; }, "HOCKET_LANES=3 rules that out");
 }
 
 TEST(Tuner, WhatItThrowsIsAnErrorOfTheCall) {
