@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tools/topo_picture.cpp: see topo_picture.hpp. First everything gets its place, then it is drawn from back to front.
+// tools/topo_picture.cpp: see topo_picture.hpp. Everything has got its place (topo_places.hpp) and is
+// drawn from back to front.
 #include "tools/topo_picture.hpp"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/format.hpp"
+#include "tools/topo_places.hpp"
 
 namespace {
 
@@ -20,11 +22,6 @@ using hocket::topo::NodeKind;
 using hocket::topo::Paths;
 namespace topo = hocket::topo;
 
-constexpr double kLeafWidth = 78;
-constexpr double kLeafHeight = 36;
-constexpr double kGap = 10;
-constexpr double kLevel = 66;  // from one row to the next
-constexpr double kTop = 64;
 constexpr std::size_t kMostRings = 12;
 constexpr std::size_t kMostTrees = 4;  // as many as plans follow
 constexpr const char* kColours[] = {"#d1495b", "#2e86ab", "#3c9d5f", "#e09f3e", "#7b4ea3", "#1b998b",
@@ -44,15 +41,6 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-struct Box {
-  double x = 0;  // left
-  double y = 0;  // top
-  double width = 0;
-  double height = 0;
-  double middle() const { return x + width / 2; }
-  double bottom() const { return y + height; }
-};
-
 class Picture {
  public:
   Picture(const Paths& paths, const topo::SearchResult& result, const topo::NicPlan& nics, const std::string& title)
@@ -62,17 +50,13 @@ class Picture {
     }
     loads_.assign(paths.links().size(), 0);
     if (result.machine.loads.size() == loads_.size()) loads_ = result.machine.loads;
+    PicturePlaces places = place_devices(graph_, aside_);
+    boxes_ = std::move(places.boxes);
+    leaf_y_ = places.leaf_y;
+    width_ = places.width;
   }
 
   std::string draw() {
-    int deepest = 0;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (is_drawn(static_cast<int>(i))) deepest = std::max(deepest, depth(static_cast<int>(i)));
-    }
-    leaf_y_ = kTop + kLevel * std::max(deepest, 1);
-    double x = kGap;
-    for (const int host : graph_.of_kind(NodeKind::kHost)) x = place_host(host, x) + 3 * kGap;
-    width_ = std::max(x, 480.0);
     draw_pci();
     draw_islands();
     draw_rings();
@@ -82,88 +66,12 @@ class Picture {
     return format(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" width=\"{:.0f}\" font-family="
                "\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-               width_, bottom_ + kGap, width_) +
+               width_, bottom_ + kPictureGap, width_) +
            back_ + front_ + "</svg>\n";
   }
 
  private:
   const Node& at(int node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
-
-  bool is_leaf(int node) const {
-    const NodeKind kind = at(node).kind;
-    return kind == NodeKind::kGpu || kind == NodeKind::kNic || kind == NodeKind::kPciDevice;
-  }
-
-  bool is_drawn(int node) const {
-    switch (at(node).kind) {
-      case NodeKind::kGpu:
-      case NodeKind::kPciDevice: return true;
-      case NodeKind::kNic: return !aside_.contains(node);
-      case NodeKind::kHostBridge:
-      case NodeKind::kPciSwitch: {
-        const std::vector<int> below = graph_.children(node);
-        return std::any_of(below.begin(), below.end(), [this](int child) { return is_drawn(child); });
-      }
-      default: return false;
-    }
-  }
-
-  // Rows below the NUMA domain's; a host bridge has none.
-  int depth(int node) const {
-    int rows = 1;
-    for (int above = at(node).parent; above >= 0; above = at(above).parent)
-      rows += at(above).kind == NodeKind::kPciSwitch;
-    return rows;
-  }
-
-  // ---- Places
-
-  double place_host(int host, double x) {
-    const double begin = x;
-    std::vector<int> loose;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const int node = static_cast<int>(i);
-      if (graph_.ancestor(node, NodeKind::kHost) != host) continue;
-      if (at(node).kind == NodeKind::kNuma && !at(node).cpus.empty()) x = place_numa(node, x);
-      if (at(node).kind == NodeKind::kNuma && at(node).cpus.empty() && has_devices(node)) x = place_numa(node, x);
-      if (is_drawn(node) && at(node).parent >= 0 && is_above_domains(at(at(node).parent).kind)) loose.push_back(node);
-    }
-    for (const int node : loose) x = place(node, x) + kGap;
-    if (graph_.count(NodeKind::kHost) > 1) boxes_[host] = {begin - kGap / 2, kTop - 22, x - begin, 14};
-    return x;
-  }
-
-  static bool is_above_domains(NodeKind kind) { return kind == NodeKind::kHost || kind == NodeKind::kPackage; }
-
-  bool has_devices(int node) const {
-    const std::vector<int> below = graph_.children(node);
-    return std::any_of(below.begin(), below.end(), [this](int child) { return is_drawn(child); });
-  }
-
-  double place_numa(int numa, double x) {
-    const double begin = x;
-    for (const int child : graph_.children(numa)) {
-      if (is_drawn(child)) x = place(child, x) + kGap;
-    }
-    x = std::max(x - kGap, begin + 1.4 * kLeafWidth);
-    boxes_[numa] = {begin, kTop, x - begin, 26};
-    return x + 2 * kGap;
-  }
-
-  // Returns the right edge.
-  double place(int node, double x) {
-    if (is_leaf(node)) {
-      boxes_[node] = {x, leaf_y_, kLeafWidth, kLeafHeight};
-      return x + kLeafWidth;
-    }
-    const double begin = x;
-    for (const int child : graph_.children(node)) {
-      if (is_drawn(child)) x = place(child, x) + kGap;
-    }
-    x -= kGap;
-    if (at(node).kind == NodeKind::kPciSwitch) boxes_[node] = {begin, kTop + kLevel * depth(node), x - begin, 18};
-    return x;
-  }
 
   // ---- Lines
 
@@ -185,7 +93,7 @@ class Picture {
     *out += format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, escaped(words));
     // Lines of text begin at the left edge; nothing measures them before a browser does.
     const double letter = more.find("bold") == more.npos ? 5.9 : 8.8;
-    if (x == kGap) width_ = std::max(width_, x + letter * static_cast<double>(words.size()) + kGap);
+    if (x == kPictureGap) width_ = std::max(width_, x + letter * static_cast<double>(words.size()) + kPictureGap);
   }
 
   // The nearest node above that has a box.
@@ -202,8 +110,8 @@ class Picture {
         const int lower = link.to;
         const int upper = link.kind == EdgeKind::kC2c ? link.from : drawn_above(lower);
         if (upper < 0 || !boxes_.contains(lower) || !boxes_.contains(upper)) continue;
-        const Box& below = boxes_[lower];
-        const Box& above = boxes_[upper];
+        const PictureBox& below = boxes_[lower];
+        const PictureBox& above = boxes_[upper];
         const double load = std::max(loads_[i], loads_[i + 1]);
         const std::string tip = format("{:.3g} GB/s each way, rings use {:.3g} and {:.3g}", link.bytes_per_second / 1e9,
                                        loads_[i] / 1e9, loads_[i + 1] / 1e9);
@@ -216,9 +124,9 @@ class Picture {
              format("{:.3g}", link.bytes_per_second / 1e9), "font-size=\"9\" fill=\"#667\"");
       } else if (link.kind == EdgeKind::kSocket && boxes_.contains(link.from) && boxes_.contains(link.to)) {
         // Only neighbours in the picture: with many domains the rest would hide everything.
-        const Box& left = boxes_[link.from];
-        const Box& right = boxes_[link.to];
-        if (std::abs(right.x - (left.x + left.width)) > 3 * kGap) continue;
+        const PictureBox& left = boxes_[link.from];
+        const PictureBox& right = boxes_[link.to];
+        if (std::abs(right.x - (left.x + left.width)) > 3 * kPictureGap) continue;
         const double load = std::max(loads_[i], loads_[i + 1]);
         line(&back_, left.x + left.width, left.y + 13, right.x, right.y + 13, load_colour(load / link.bytes_per_second),
              4, format("{:.3g} GB/s each way", link.bytes_per_second / 1e9));
@@ -228,7 +136,7 @@ class Picture {
 
   // A bar of NVSwitches under its GPUs, or arcs between the GPUs of a mesh.
   void draw_islands() {
-    const double row = leaf_y_ + kLeafHeight;
+    const double row = leaf_y_ + kPictureLeafHeight;
     bottom_ = row + 20;
     for (const topo::Island& island : result_.islands) {
       if (island.kind == topo::IslandKind::kSwitched) {
@@ -263,7 +171,7 @@ class Picture {
 
   void arc(std::string* out, int from, int to, double shift, const std::string& colour, double thick, double opacity,
            const std::string& tip, const std::string& more = "", double deeper = 1) {
-    const double row = leaf_y_ + kLeafHeight;
+    const double row = leaf_y_ + kPictureLeafHeight;
     const double x1 = boxes_[from].middle() + shift;
     const double x2 = boxes_[to].middle() + shift;
     // Far arcs go deeper, but not without end.
@@ -391,8 +299,8 @@ class Picture {
   }
 
   void draw_words() {
-    if (!title_.empty()) text(&front_, kGap, 20, title_, "font-size=\"15\" font-weight=\"bold\"");
-    text(&front_, kGap, 36, structure_text(paths_, result_) + "; figures are GB/s each way that transfers get",
+    if (!title_.empty()) text(&front_, kPictureGap, 20, title_, "font-size=\"15\" font-weight=\"bold\"");
+    text(&front_, kPictureGap, 36, structure_text(paths_, result_) + "; figures are GB/s each way that transfers get",
          "fill=\"#556\"");
     double y = bottom_ + 14;
     const auto rings = distinct_rings();
@@ -400,16 +308,16 @@ class Picture {
       std::vector<std::string> labels;
       for (const int gpu : rings[r].first.gpus) labels.push_back(topo::gpu_label(graph_, gpu));
       const std::string times = rings[r].second > 1 ? format("{} x ", rings[r].second) : "";
-      text(&front_, kGap, y,
+      text(&front_, kPictureGap, y,
            format("{}ring {}  at {:.4g} GB/s", times, hocket::join(labels, " "), rings[r].first.bytes_per_second / 1e9),
            format("fill=\"{}\"", kColours[r]));
     }
     if (rings.size() > kMostRings) {
-      text(&front_, kGap, y, format("and {} more", rings.size() - kMostRings));
+      text(&front_, kPictureGap, y, format("and {} more", rings.size() - kMostRings));
       y += 14;
     }
     if (!result_.machine.rings.empty()) {
-      text(&front_, kGap, y,
+      text(&front_, kPictureGap, y,
            format("together {:.4g} GB/s, bound {:.4g} GB/s", result_.machine.bytes_per_second / 1e9,
                   result_.machine.bound_bytes_per_second / 1e9));
       y += 14;
@@ -419,17 +327,17 @@ class Picture {
       for (const topo::Tree& tree : set.trees) deepest = std::max(deepest, depth_of(tree));
       const std::vector<topo::Tree> drawn = distinct_trees();
       for (std::size_t t = 0; t < drawn.size(); ++t, y += 14)
-        text(&front_, kGap, y,
+        text(&front_, kPictureGap, y,
              format("tree {}  at {:.4g} GB/s", tree_text(graph_, drawn[t]), drawn[t].bytes_per_second / 1e9),
              format("fill=\"{}\"", kColours[t]));
-      text(&front_, kGap, y,
+      text(&front_, kPictureGap, y,
            format("{} tree{} (dashed) of depth {}: together {:.4g} GB/s up and down at once, bound {:.4g} GB/s",
                   set.trees.size(), set.trees.size() == 1 ? "" : "s", deepest, set.bytes_per_second / 1e9,
                   set.bound_bytes_per_second / 1e9));
       y += 14;
     }
     for (const std::string& finding : result_.findings) {
-      text(&front_, kGap, y, finding, "fill=\"#b00020\"");
+      text(&front_, kPictureGap, y, finding, "fill=\"#b00020\"");
       y += 14;
     }
     std::vector<std::string> names;
@@ -437,7 +345,7 @@ class Picture {
       if (!use.aside.empty() && names.size() < 6) names.push_back(format("{} ({})", use.name, use.aside));
     }
     if (!names.empty()) {
-      text(&front_, kGap, y,
+      text(&front_, kPictureGap, y,
            format("set aside: {}{}", hocket::join(names, ", "), aside_.size() > names.size() ? " …" : ""));
       y += 14;
     }
@@ -451,7 +359,7 @@ class Picture {
   const std::string& title_;
   std::map<int, std::string> aside_;
   std::vector<double> loads_;
-  std::map<int, Box> boxes_;
+  std::map<int, PictureBox> boxes_;
   double leaf_y_ = 0;
   double width_ = 0;
   double bottom_ = 0;

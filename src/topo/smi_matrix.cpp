@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/status.hpp"
 #include "topo/amd_tables.hpp"
@@ -15,6 +16,7 @@ namespace hocket::topo {
 namespace {
 
 constexpr std::size_t kLimitDevices = 1024;
+constexpr std::size_t kMostMarks = 8;  // words that a log puts before a line
 
 bool is_gpu_name(std::string_view text) {
   return text.starts_with("GPU") && number_in(text.substr(3)).has_value();
@@ -99,7 +101,7 @@ int capability_of_model(std::string_view text) {
 class Parser {
  public:
   Parser(std::vector<std::string_view> lines, const std::string& name, SmiMatrix* matrix)
-      : lines_(std::move(lines)), name_(name), matrix_(*matrix) {}
+      : lines_(std::move(lines)), row_names_(names_of_rows(lines_)), name_(name), matrix_(*matrix) {}
 
   Status parse() {
     HOCKET_ASSIGN(std::size_t line, read_header());
@@ -157,11 +159,12 @@ class Parser {
       const auto is_header = [](std::string_view word) {
         return is_title(word) || (!cell_of(word) && !is_list(word) && word.back() != ':');
       };
+      bool titles = std::any_of(names.begin(), names.end(), is_title);
       while (next < lines_.size()) {  // a header that the terminal wrapped goes on with names that are no row
         const std::vector<std::string_view> more = words_of(lines_[next]);
         if (more.empty() || more[0] == names[0] || !std::all_of(more.begin(), more.end(), is_header)) break;
-        const bool titles = std::any_of(names.begin(), names.end(), is_title);
         if (!titles && !is_title(more[0]) && !std::any_of(more.begin(), more.end(), is_column)) break;
+        titles |= std::any_of(more.begin(), more.end(), is_title);
         names.insert(names.end(), more.begin(), more.end());
         ++next;
       }
@@ -187,7 +190,7 @@ class Parser {
 
   // The words from the first GPU on, if these are a header: names of devices, not the cells of a row.
   std::vector<std::string_view> header_in(std::vector<std::string_view> tokens) const {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
+    for (std::size_t i = 0; i < tokens.size() && i <= kMostMarks; ++i) {
       const std::string_view name = without_mark(tokens[i]);
       if (!is_gpu_name(name)) continue;
       if (i + 1 < tokens.size() && cell_of(tokens[i + 1])) return {};  // a row: its header was lost
@@ -196,7 +199,7 @@ class Parser {
       const bool marked = i > 0 || name.size() != tokens[i].size();
       if (marked || titles == tokens.end()) {
         const bool names = std::all_of(tokens.begin() + static_cast<std::ptrdiff_t>(i), titles, is_column);
-        if (!names || (marked && !begins_a_row(name))) return {};
+        if (!names || (marked && !row_names_.contains(name))) return {};
       }
       tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i));
       tokens[0] = name;
@@ -205,14 +208,16 @@ class Parser {
     return {};
   }
 
-  bool begins_a_row(std::string_view name) const {
-    return std::any_of(lines_.begin(), lines_.end(), [name](std::string_view line) {
+  // Names that stand before a cell somewhere, at a line's beginning or behind a mark.
+  static std::set<std::string_view> names_of_rows(const std::vector<std::string_view>& lines) {
+    std::set<std::string_view> names;
+    for (const std::string_view line : lines) {
       const std::vector<std::string_view> tokens = words_of(line);
-      for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
-        if (without_mark(tokens[i]) == name && cell_of(tokens[i + 1])) return true;
+      for (std::size_t i = 0; i + 1 < tokens.size() && i <= kMostMarks; ++i) {
+        if (cell_of(tokens[i + 1])) names.insert(without_mark(tokens[i]));
       }
-      return false;
-    });
+    }
+    return names;
   }
 
   // Not a matrix of `topo -p2p`.
@@ -266,7 +271,7 @@ class Parser {
 
   // The word with which a row begins: a device with a cell behind it. "" if the line is no row.
   std::string_view row_in(const std::vector<std::string_view>& tokens) const {
-    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    for (std::size_t i = 0; i + 1 < tokens.size() && i <= kMostMarks; ++i) {
       if (const std::string_view plain = without_mark(tokens[i]); matrix_.find(plain) >= 0) {
         std::string_view ignored;
         const bool cell = cell_of(tokens[i + 1]) || torn_cell(tokens[i + 1], &ignored);
@@ -335,7 +340,7 @@ class Parser {
     const auto take = [&](std::string* out) {
       if (at >= texts.size()) return;
       if (is_list(texts[at])) *out = texts[at];
-      if (tabs || is_list(texts[at])) ++at;
+      if (tabs || is_list(texts[at]) || texts[at] == "N/A") ++at;
     };
     if (cpus) take(&device->cpus);
     if (has_numa_) take(&device->numa);
@@ -357,6 +362,7 @@ class Parser {
   }
 
   std::vector<std::string_view> lines_;
+  std::set<std::string_view> row_names_;
   const std::string& name_;
   SmiMatrix& matrix_;
   bool has_cpus_ = false;
