@@ -182,8 +182,11 @@ struct CommunicatorState {
   }
   // peek.cpp: what a connected peer's block shows; nothing if it does not answer. Any thread.
   /// Offset in the block and length are multiples of 8.
-  Status fetch(Rank peer, std::uint64_t at, std::span<std::byte> to) const;
-  std::optional<LiveView> live_of(Rank peer) const;
+  /// A peer over a network that does not answer for so long shows nothing.
+  static constexpr std::chrono::milliseconds kPatience{300};
+  Status fetch(Rank peer, std::uint64_t at, std::span<std::byte> to,
+               std::chrono::milliseconds patience = kPatience) const;
+  std::optional<LiveView> live_of(Rank peer, std::chrono::milliseconds patience = kPatience) const;
   std::optional<std::uint64_t> word_of(Rank peer, std::uint64_t at) const;
   /// Call `number` of its ring of calls or messages; false if it is not there.
   bool record_of(Rank peer, bool of_messages, std::uint64_t number, RecordedCall* call) const;

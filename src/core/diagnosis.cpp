@@ -6,6 +6,7 @@
 // no difference can stay unseen. Who is to blame: the rank that this one waits for may itself only wait; the chain is
 // followed to its end.
 #include <algorithm>
+#include <set>
 
 #include "base/os/process.hpp"
 #include "base/status.hpp"
@@ -125,12 +126,16 @@ std::string CommunicatorState::find_mismatch(const ReadyCall& call, const Waitin
 void CommunicatorState::look_back() {
   if (!any_untaken) return;
   any_untaken = false;
+  // Somebody may be waiting for this, and who does not answer now is looked at again.
+  constexpr std::chrono::milliseconds kPatienceForEach{20};
+  std::set<Rank> silent;
   for (const auto& [key, plan] : plans) {
     for (Drain& drain : plan->drains) {
-      while (drain.untaken != 0) {
+      while (drain.untaken != 0 && !silent.contains(drain.peer)) {
         const std::uint64_t number = drain.untaken - 1;
         RecordedCall mine, theirs;
-        const auto live = live_of(drain.peer);
+        const auto live = live_of(drain.peer, kPatienceForEach);
+        if (!live) silent.insert(drain.peer);
         if (!live || live->entered <= number) break;  // it is late
         // What is long past for either was taken since: so far ahead is nobody.
         if (read_record(records(), layout.records, number, &mine) && record_of(drain.peer, false, number, &theirs) &&
@@ -140,7 +145,12 @@ void CommunicatorState::look_back() {
                                        name_of(drain.peer), number < live->completed ? "was" : "is", to_text(theirs)));
           return;
         }
-        drain.untaken = number + 1 < calls ? number + 2 : 0;
+        // Over a network each look is a few round trips, so of many calls the first and the last are looked at. A
+        // difference between them that no header shows leaves a transfer untaken, and the slots run out.
+        std::uint64_t next = number + 1;
+        if (channels->peer(drain.peer).block == nullptr)
+          next = std::max(next, std::min<std::uint64_t>(calls, live->entered) - 1);
+        drain.untaken = next < calls ? next + 1 : 0;
       }
       any_untaken |= drain.untaken != 0;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/late_look.hpp"
 
+#include <algorithm>
+
 #include "base/os/clock.hpp"
 #include "core/engine.hpp"
 
@@ -8,6 +10,9 @@ namespace hocket {
 namespace {
 
 constexpr std::int64_t kEveryNs = 50'000'000;
+/// A peer over a network that does not answer keeps a look waiting, and the rank's next call with it: the longer one
+/// took, the rarer they are.
+constexpr std::int64_t kShare = 20;
 /// With nothing to look at it stays for a second, so that calls now and then need not start it each time.
 constexpr int kStays = 20;
 
@@ -24,6 +29,8 @@ ProgressTask::Poll LateLook::poll() {
   if (!s->turnstile.take_if_free(&ticket)) return Poll::kIdle;  // it is in a call, which looks itself when it waits
   quiet_ = s->any_untaken ? 0 : quiet_ + 1;
   s->look_back();
+  const std::int64_t done = os::now_ns();
+  next_ns_ = std::max(next_ns_, done + kShare * (done - now));
   over_ = quiet_ >= kStays;
   const Poll result = over_ ? Poll::kDone : Poll::kIdle;
   if (s->turnstile.leave(ticket)) s->engine->progress().wake();

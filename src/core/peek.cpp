@@ -8,18 +8,12 @@
 #include "core/communicator_state.hpp"
 
 namespace hocket {
-namespace {
-
-/// A peer that does not answer for so long shows nothing.
-constexpr auto kPatience = std::chrono::milliseconds(300);
-
-}  // namespace
-
-Status CommunicatorState::fetch(Rank peer, std::uint64_t at, std::span<std::byte> to) const {
+Status CommunicatorState::fetch(Rank peer, std::uint64_t at, std::span<std::byte> to,
+                                std::chrono::milliseconds patience) const {
   const PeerView* const view = channels->find(peer);
   if (view == nullptr) return error(Code::kUnsupported, "there is no connection to {}", name_of(peer));
   if (view->block == nullptr)
-    return view->endpoint->get(view->block_offset + at, to, {.deadline = os::Deadline::after(kPatience)});
+    return view->endpoint->get(view->block_offset + at, to, {.deadline = os::Deadline::after(patience)});
   // Words that peers may be writing are read whole.
   std::size_t i = 0;
   for (; i + 8 <= to.size(); i += 8) {
@@ -31,10 +25,10 @@ Status CommunicatorState::fetch(Rank peer, std::uint64_t at, std::span<std::byte
   return {};
 }
 
-std::optional<LiveView> CommunicatorState::live_of(Rank peer) const {
+std::optional<LiveView> CommunicatorState::live_of(Rank peer, std::chrono::milliseconds patience) const {
   LiveView live;
   static_assert(sizeof(LiveView) == sizeof(LiveState));
-  if (!fetch(peer, offsetof(BlockHeader, live), std::as_writable_bytes(std::span(&live, 1))).ok()) return {};
+  if (!fetch(peer, offsetof(BlockHeader, live), std::as_writable_bytes(std::span(&live, 1)), patience).ok()) return {};
   return live;
 }
 

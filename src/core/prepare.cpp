@@ -63,7 +63,7 @@ Status CommunicatorState::make_ready(ReadyPlan& made, int base, bool boards) {
     HOCKET_TRY(end.outgoing ? channels->open_send(base + end.channel, end.peer)
                             : channels->open_receive(base + end.channel, end.peer, end.slotted));
   }
-  made.defers = world.direct && !settings.drain && !is_message(made.plan.header.collective);
+  made.defers = !settings.drain && !is_message(made.plan.header.collective);
   // A message's other side may be alone, and then waits for every credit.
   made.merge_credits = !is_message(made.plan.header.collective) && may_merge_credits(made.plan, ends, made.defers);
   return boards ? channels->commit_board() : Status();
