@@ -175,23 +175,21 @@ Result<Graph> graph_from_hwloc_xml(const std::string& path, const std::string& s
   text = plain_markup(utf8_of(std::move(text)));
   if (text.find('\0') != std::string::npos || text.find("<topology") == std::string::npos)
     return error(Code::kInvalidArgument, "{}: no hwloc XML (there is no <topology> element)", path);
+  std::string cut;
+  if (text.find("</topology>") == std::string::npos)
+    cut = format("; the file ends at line {} without </topology>, so it seems to be cut off",
+                 1 + std::count(text.begin(), text.end(), '\n'));
   if (const std::string_view bad = first_bad_set(text); !bad.empty()) {
     const auto line = 1 + std::count(text.cbegin(), text.cbegin() + (bad.data() - text.data()), '\n');
-    return error(Code::kInvalidArgument, "{}:{}: '{}' is no set of CPUs or nodes", path, line, bad);
+    return error(Code::kInvalidArgument, "{}:{}: '{}' is no set of CPUs or nodes{}", path, line, bad, cut);
   }
-  const auto lines = std::count(text.begin(), text.end(), '\n');
   // Words around it, as where it was pasted into a page.
   text.erase(0, std::min(text.find("<?xml"), text.find("<topology")));
 #if HWLOC_API_VERSION < 0x00030000
   if (text.find("<topology version=\"3.0\"") != std::string::npos) to_hwloc2(&text);
 #endif
   Result<Graph> graph = graph_from_child([&text, &sysfs_root] { return import_xml(text, sysfs_root); });
-  if (!graph.ok()) {
-    const bool cut = text.find("</topology>") == std::string::npos;
-    return error(graph.status().code(), "{}: {}{}", path, graph.status().text(),
-                 cut ? format("; the file ends at line {} without </topology>, so it seems to be cut off", lines)
-                     : std::string());
-  }
+  if (!graph.ok()) return error(graph.status().code(), "{}: {}{}", path, graph.status().text(), cut);
   graph->source = "hwloc xml " + path;
   return graph;
 }

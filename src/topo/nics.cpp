@@ -88,12 +88,12 @@ NicPlan plan_nics(const Paths& paths) {
     if (use.aside.empty() && any_verbs && !has_verbs(use) && !node_at(graph, use.nic).get("netdev").empty())
       use.aside = "no verbs";
   }
-  // A card for administration beside cards for computing.
+  // A card for administration beside cards for computing. Of a device on PCI whose speed nobody tells it is not known.
   constexpr double kFarSlower = 8;
   for (NicUse& use : plan.nics) {
-    const Rate& rate = node_at(graph, use.nic).rate;
-    if (use.aside.empty() && rate.origin >= Origin::kReported && rate.bytes_per_second * kFarSlower <= fastest)
-      use.aside = "far slower";
+    const Node& node = node_at(graph, use.nic);
+    const bool known = node.rate.origin >= Origin::kReported || (node.rate.known() && node.get("class").empty());
+    if (use.aside.empty() && known && node.rate.bytes_per_second * kFarSlower <= fastest) use.aside = "far slower";
   }
 
   std::map<int, int> served;  // NIC: GPUs

@@ -20,9 +20,10 @@ struct Replacement {
 // Characters outside ASCII that pages and word processors put in place of plain ones.
 Replacement wide_character(std::string_view rest) {
   static constexpr std::pair<std::string_view, std::string_view> kWide[] = {
-      {"\xc2\xa0", " "},     {"\xe2\x80\x87", " "}, {"\xe2\x80\x89", " "}, {"\xe2\x80\xaf", " "}, {"\xe3\x80\x80", " "},
-      {"\xe2\x80\x8b", ""},  {"\xef\xbb\xbf", ""},  {"\xe2\x80\x90", "-"}, {"\xe2\x80\x91", "-"}, {"\xe2\x80\x92", "-"},
-      {"\xe2\x80\x93", "-"}, {"\xe2\x80\x94", "-"}, {"\xe2\x88\x92", "-"}};
+      {"\xc2\xa0", " "},      {"\xe2\x80\x87", " "}, {"\xe2\x80\x89", " "}, {"\xe2\x80\xaf", " "},
+      {"\xe3\x80\x80", " "},  {"\xe2\x80\x8b", ""},  {"\xef\xbb\xbf", ""},  {"\xe2\x80\x90", "-"},
+      {"\xe2\x80\x91", "-"},  {"\xe2\x80\x92", "-"}, {"\xe2\x80\x93", "-"}, {"\xe2\x94\x82", "\t"},
+      {"\xe2\x94\x83", "\t"}, {"\xe2\x94\x80", "-"}, {"\xe2\x80\x94", "-"}, {"\xe2\x88\x92", "-"}};
   for (const auto& [from, to] : kWide) {
     if (rest.starts_with(from)) return {from.size(), to};
   }

@@ -262,7 +262,9 @@ Packing mend(const Paths& paths, Packer* packer, double bound, Packing best) {
       start.push_back(any);
       std::reverse(any.begin() + 1, any.end());
     }
-    const std::int64_t steps = std::min<std::int64_t>(20'000, 2'000'000 / static_cast<std::int64_t>(any.size()));
+    // Few GPUs have few orders, which are soon all tried.
+    const auto gpus = static_cast<std::int64_t>(any.size());
+    const std::int64_t steps = std::min({std::int64_t{20'000}, 2'000'000 / gpus, 400 * gpus * gpus});
     Mender mender(paths, *packer, attempt.rate, std::move(start));
     if (mender.run(steps)) return {mender.rings(), attempt.rate};
   }

@@ -98,6 +98,29 @@ int capability_of_model(std::string_view text) {
   return 0;
 }
 
+// A text that lost its ends of lines: each row on its own line again.
+std::vector<std::string_view> a_row_a_line(const std::vector<std::string_view>& lines) {
+  std::vector<std::string_view> out;
+  for (std::string_view line : lines) {
+    const std::vector<std::string_view> tokens = words_of(line);
+    std::vector<std::string_view> begins;
+    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+      const bool letter = (tokens[i][0] | 0x20) >= 'a' && (tokens[i][0] | 0x20) <= 'z';
+      const bool name = letter && tokens[i].find_first_of("0123456789") != std::string_view::npos;
+      if (name && !cell_of(tokens[i]) && cell_of(tokens[i + 1])) begins.push_back(tokens[i]);
+    }
+    if (begins.size() > 1) {
+      for (const std::string_view begin : begins) {
+        const auto at = static_cast<std::size_t>(begin.data() - line.data());
+        if (at > 0) out.push_back(line.substr(0, at));
+        line.remove_prefix(at);
+      }
+    }
+    out.push_back(line);
+  }
+  return out;
+}
+
 class Parser {
  public:
   Parser(std::vector<std::string_view> lines, const std::string& name, SmiMatrix* matrix)
@@ -432,15 +455,34 @@ Status SmiMatrix::add(const std::vector<std::string_view>& columns) {
   return {};
 }
 
+std::string plain_matrix(std::string_view text) {
+  std::string clean = tabs_for_commas(clean_paste(text));
+  std::replace(clean.begin(), clean.end(), '"', ' ');
+  bool numbered = false;
+  bool apart = false;
+  const auto is_digit = [&clean](std::size_t at) { return at < clean.size() && clean[at] >= '0' && clean[at] <= '9'; };
+  for (auto at = clean.find("GPU"); at != std::string::npos; at = clean.find("GPU", at + 3)) {
+    numbered |= is_digit(at + 3);
+    apart |= at + 3 < clean.size() && clean[at + 3] == ' ' && is_digit(at + 4);
+  }
+  if (numbered || !apart) return clean;
+  std::string out;
+  for (std::size_t i = 0; i < clean.size(); ++i) {
+    const bool between = clean[i] == ' ' && i >= 3 && clean.compare(i - 3, 3, "GPU") == 0 && is_digit(i + 1);
+    if (!between) out += clean[i];
+  }
+  return out;
+}
+
 Result<SmiMatrix> parse_smi(std::string_view text, const std::string& name) {
   constexpr std::size_t kLimitBytes = 4 << 20;
   if (text.size() > kLimitBytes)
     return error(Code::kInvalidArgument, "{}: {} bytes are too many for a matrix of devices", name, text.size());
-  std::string clean = tabs_for_commas(clean_paste(text));
-  std::replace(clean.begin(), clean.end(), '"', ' ');
+  const std::string clean = plain_matrix(text);
   const std::vector<std::string_view> lines = lines_of(clean);
   SmiMatrix matrix;
-  HOCKET_TRY(has_amd_tables(lines) ? read_amd_tables(lines, name, &matrix) : Parser(lines, name, &matrix).parse());
+  HOCKET_TRY(has_amd_tables(lines) ? read_amd_tables(lines, name, &matrix)
+                                   : Parser(a_row_a_line(lines), name, &matrix).parse());
   matrix.compute_capability = matrix.xgmi ? 0 : capability_of_model(clean);
   mirror(name, &matrix);
   note_what_is_cut(name, &matrix);

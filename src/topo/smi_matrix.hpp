@@ -48,6 +48,10 @@ struct SmiMatrix {
   SmiCell& cell(int row, std::size_t column) { return cells[static_cast<std::size_t>(row)][column]; }
 };
 
+/// The text as nvidia-smi would have printed it: paste.hpp, and no quotes, and "GPU0" for "GPU 0" where only that
+/// occurs.
+std::string plain_matrix(std::string_view text);
+
 /// kInvalidArgument with the line if there is no header of devices or no row under it. `name` is what errors call it.
 Result<SmiMatrix> parse_smi(std::string_view text, const std::string& name);
 

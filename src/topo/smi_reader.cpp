@@ -10,7 +10,6 @@
 #include "base/status.hpp"
 #include "topo/amd_tables.hpp"
 #include "topo/link_speed.hpp"
-#include "topo/paste.hpp"
 #include "topo/smi_matrix.hpp"
 #include "topo/words.hpp"
 
@@ -351,7 +350,7 @@ class Builder {
 }  // namespace
 
 bool looks_like_smi(std::string_view text) {
-  const std::string clean = clean_paste(text.substr(0, 64 << 10));
+  const std::string clean = plain_matrix(text.substr(0, 64 << 10));
   if (has_amd_tables(lines_of(clean))) return true;
   // GPUs by number: "GPU0", and in a container that has some of many "GPU4".
   for (auto at = clean.find("GPU"); at != std::string::npos; at = clean.find("GPU", at + 3)) {

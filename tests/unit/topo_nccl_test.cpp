@@ -228,6 +228,9 @@ TEST(NcclXml, CrossedMasksAreNoticed) {
 TEST(NcclXml, ErrorsNameLineAndElement) {
   EXPECT_NE(error_of("<system>\n<cpu numaid=\"0\">\n</system>").find("m.xml:3:"), std::string::npos);
   EXPECT_NE(error_of("<system>\n<cpu numaid=\"0\">\n").find("cut off"), std::string::npos);
+  for (const char* cut : {"<system>\n<cpu numaid=\"0\"", "<system>\n<cpu num", "<system>\n<cpu numaid=\"0\"/>\n</sys"})
+    EXPECT_NE(error_of(cut).find("cut off"), std::string::npos) << cut;
+  EXPECT_EQ(error_of("<system>\n<cpu numaid=0>\n</system>").find("cut off"), std::string::npos);
   EXPECT_NE(error_of("<graphs/>").find("<graphs>"), std::string::npos);
   EXPECT_NE(error_of("<system version=\"1\"></system>").find("no <cpu>"), std::string::npos);
   error_of("");

@@ -102,6 +102,17 @@ TEST(SmiMatrix, MarksTablesAndMarkupReadLikeTheOriginal) {
   std::string dashes;
   for (const char c : plain) dashes += c == '-' ? "\xe2\x80\x93" : std::string(1, c);
   EXPECT_EQ(read(dashes).digest(), whole) << "wide dashes";
+  EXPECT_EQ(read(each_line("", ' ', "")).digest(), whole) << "blanks for tabs";
+  std::string one_line = plain;
+  std::replace(one_line.begin(), one_line.end(), '\n', ' ');
+  EXPECT_EQ(read(one_line).digest(), whole) << "ends of lines lost";
+  std::string apart;
+  for (const char c : plain) apart += c == 'U' && apart.ends_with("GP") ? "U " : std::string(1, c);
+  EXPECT_EQ(read(apart).digest(), whole) << "GPU 0";
+  std::string boxes = each_line("|", '|', "|");
+  for (auto at = boxes.find('|'); at != std::string::npos; at = boxes.find('|', at + 3))
+    boxes.replace(at, 1, "\xe2\x94\x82");
+  EXPECT_EQ(read(boxes).digest(), whole) << "a table of line characters";
   EXPECT_EQ(read("[4m" + plain + "[0m").digest(), whole) << "colours whose escape character was lost";
   EXPECT_EQ(read("GPU0 and GPU1 hang:\n" + plain).digest(), whole) << "a sentence that begins like a header";
   const Graph without = read(plain.substr(plain.find('\n') + 1));
