@@ -2,7 +2,6 @@
 #include "tools/run/sink.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +13,7 @@
 #include <utility>
 
 #include "base/os/clock.hpp"
-#include "base/os/unique_fd.hpp"
+#include "base/os/wake.hpp"
 #include "base/status.hpp"
 
 namespace hocket::run {
@@ -25,7 +24,7 @@ struct Sink::Shared {
   int fd = -1;
   bool regular = false;  // a file takes any length at once
   bool terminal = false;
-  os::UniqueFd changed;  // an eventfd
+  os::Wake changed;
 
   std::mutex mutex;  // guards all below
   std::condition_variable work, written;
@@ -36,20 +35,16 @@ struct Sink::Shared {
   bool gone = false;
   Event event;
 
-  void tell() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(changed.get(), &one, sizeof one);
-  }
+  explicit Shared(os::Wake wake) : changed(std::move(wake)) {}
 };
 
 Result<Sink> Sink::open(int fd) {
-  auto shared = std::make_shared<Shared>();
+  HOCKET_ASSIGN(os::Wake changed, os::Wake::create("output"));
+  auto shared = std::make_shared<Shared>(std::move(changed));
   shared->fd = fd;
   struct stat file {};
   shared->regular = ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode);
   shared->terminal = ::isatty(fd) == 1;
-  shared->changed.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!shared->changed) return system_error(Code::kOutOfMemory, errno, "eventfd for output (see ulimit -n)");
   Sink sink(shared);
   HOCKET_ASSIGN(sink.thread_, os::Thread::start("hocket-output", [shared] { write_on(shared); }));
   return sink;
@@ -90,12 +85,11 @@ bool Sink::terminal() const noexcept {
 }
 
 int Sink::fd() const noexcept {
-  return shared_->changed.get();
+  return shared_->changed.fd();
 }
 
 Sink::Event Sink::take() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const ssize_t n = ::read(shared_->changed.get(), &count, sizeof count);
+  shared_->changed.clear();
   const std::lock_guard lock(shared_->mutex);
   return std::exchange(shared_->event, {});
 }
@@ -150,7 +144,7 @@ void Sink::write_on(const std::shared_ptr<Shared>& shared) {
       done = n < 0 ? text.size() : done + static_cast<std::size_t>(n);
       if (s.held == 0) s.written.notify_all();
       const bool room = before >= kMostHeld && s.held < kMostHeld;
-      if (n < 0 || room || s.event.stopped > 0ns || (s.tell_drained && s.held == 0)) s.tell();
+      if (n < 0 || room || s.event.stopped > 0ns || (s.tell_drained && s.held == 0)) s.changed.wake();
     }
   }
 }

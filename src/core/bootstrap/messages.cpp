@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/messages.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "base/format.hpp"
 #include "base/status.hpp"
 
@@ -29,6 +33,20 @@ std::string name_ranks(std::span<const Rank> ranks) {
     i = end;
   }
   return text;
+}
+
+RankEntry entry_of(Rank rank, int size) {
+  return {.rank = rank, .size = size, .pid = static_cast<std::uint32_t>(::getpid()), .reserved = 0};
+}
+
+void send_joins(FrameStream& to, std::span<const RankEntry> entries) {
+  constexpr std::size_t kMost = FrameStream::kSmall / sizeof(RankEntry);
+  for (; !entries.empty(); entries = entries.subspan(std::min(entries.size(), kMost)))
+    to.send(FrameKind::kJoin, 0, 0, std::as_bytes(entries.first(std::min(entries.size(), kMost))));
+}
+
+Status unequal_parts(Rank a, std::uint64_t bytes_a, Rank b, std::uint64_t bytes_b) {
+  return error(Code::kMismatch, "rank {} exchanges {} bytes and rank {} {}: all must be equal", a, bytes_a, b, bytes_b);
 }
 
 Status status_of(const Frame& frame) {

@@ -55,6 +55,9 @@ struct RankEntry {
   std::uint32_t reserved = 0;
 };
 
+/// Of a rank of this process.
+RankEntry entry_of(Rank rank, int size);
+
 struct WelcomeHead {
   std::uint32_t hosts = 0;
   std::uint32_t index = 0;   ///< of the host that is told
@@ -106,6 +109,12 @@ void append(std::vector<std::byte>& to, const T& value) {
 
 /// "ranks 0-2, 5", "rank 3"; at most 16 stretches, then how many more. `ranks` is sorted.
 std::string name_ranks(std::span<const Rank> ranks);
+
+/// Sends them (kJoin), as many in a frame as fit.
+void send_joins(FrameStream& to, std::span<const RankEntry> entries);
+
+/// "rank 3 exchanges 8 bytes and rank 5 4: all must be equal".
+Status unequal_parts(Rank a, std::uint64_t bytes_a, Rank b, std::uint64_t bytes_b);
 
 /// The error that a frame of kind kError carries.
 Status status_of(const Frame& frame);
