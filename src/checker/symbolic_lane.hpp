@@ -63,6 +63,12 @@ struct Run {
   bool failed = false;
   std::string error;
 
+  const CheckCall& call_of(int rank) const {
+    return calls[static_cast<std::size_t>(ranks[static_cast<std::size_t>(rank)].call)];
+  }
+  std::uint64_t input_token(int rank, std::uint64_t e, int call) const {
+    return token(options.seed, static_cast<std::uint64_t>(rank), e, static_cast<std::uint64_t>(call));
+  }
   std::int32_t* clock(int thread) { return clocks.data() + static_cast<std::size_t>(thread) * stride; }
   Channel* channel(int id, int from, int to) {
     const std::int32_t at =
