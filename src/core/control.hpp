@@ -2,9 +2,9 @@
 // core/control.hpp: the engine's thread for everything that is not data: it accepts peer processes, and notices when
 // one dies.
 //
-// It sleeps in the kernel until something happens. A peer's death shows in its socket, and in its pidfd where one can
-// be had, because a socket that a forked child of the peer still holds stays open. Nobody can block it: whoever
-// connects and sends garbage, or nothing, is dropped after a while, and others go on meanwhile.
+// It sleeps in the kernel until something happens. Where it listens: control/meeting_socket.hpp; who comes:
+// control/handshakes.hpp; who is connected, and how that ends: control/links.hpp; who wants to know:
+// control/losses.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,21 @@
 #include <vector>
 
 #include "base/os/abort.hpp"
-#include "base/os/pidfd.hpp"
 #include "base/os/process.hpp"
-#include "base/os/socket.hpp"
 #include "base/os/thread.hpp"
-#include "base/os/unique_fd.hpp"
+#include "base/os/wake.hpp"
+#include "core/control/event_set.hpp"
+#include "core/control/handshakes.hpp"
+#include "core/control/links.hpp"
+#include "core/control/losses.hpp"
+#include "core/control/meeting_socket.hpp"
 #include "transport/shm.hpp"
 
 namespace hocket {
 
-/// Any thread.
-/// The abstract Unix socket at which a process listens.
-std::string abstract_socket_of(const ProcessAddress& address);
-
 class ControlThread {
  public:
-  using LossListener = std::function<void(const ProcessToken&, const Status&)>;
+  using LossListener = Losses::Listener;
 
   /// Called from the control thread.
   struct Hooks {
@@ -58,100 +57,50 @@ class ControlThread {
                                                bool alone = false);
 
   /// A transport that this thread does not see has lost a peer.
-  void report_loss(const ProcessToken& peer, const Status& why);
+  void report_loss(const ProcessToken& peer, const Status& why) { losses_.announce({peer, why, false}); }
 
   /// See EngineCore.
-  std::uint64_t subscribe(LossListener listener);
-  void unsubscribe(std::uint64_t id);
-  Status fence(const ProcessToken& peer, const os::WaitLimits& limits);
+  std::uint64_t subscribe(LossListener listener) { return losses_.subscribe(std::move(listener)); }
+  void unsubscribe(std::uint64_t id) { losses_.unsubscribe(id); }
+  Status fence(const ProcessToken& peer, const os::WaitLimits& limits) { return links_.fence(peer, limits); }
   /// The thread looks at everything once more.
   void wake();
 
  private:
-  // An accepted socket whose handshake is under way. Only the control thread touches these.
-  struct Conversation {
-    os::UnixSocket socket;
-    os::PeerCredentials credentials;
-    os::Deadline deadline;
-    std::unique_ptr<ShmHandshake> handshake;
-    bool wants_write = false;
-  };
-  // A peer process that was connected to.
-  struct Link {
-    ProcessToken peer;
-    std::string name;
-    enum class State { kLive, kEnding, kLost } state = State::kLive;
-    std::optional<os::UnixSocket> socket;  // none once it ended
-    std::shared_ptr<const os::PidFd> process;
-    std::shared_ptr<ShmEndpoint> endpoint;
-    bool initiated = false;                    // by this side
-    std::string cause;                         // kEnding: what the socket showed
-    os::Deadline due = os::Deadline::never();  // kEnding: how long the pidfd has to tell more
-  };
-  struct Lost {
-    Status why;
-    bool ended;  // the whole process, so it writes nothing any more
-  };
-  struct Loss {
-    ProcessToken peer;
-    Lost lost;
-  };
-  enum class Kind : std::uint64_t { kWake, kAbstract, kPath, kConversation, kSocket, kProcess };
-
-  ControlThread(ProcessAddress& address, Arena& arena, bool refuse_shm, Hooks hooks)
-      : proofs_(arena.header()), self_{address, arena, proofs_, refuse_shm}, hooks_(std::move(hooks)) {}
-  Status listen(ProcessAddress& address);
+  ControlThread(const ProcessAddress& address, Arena& arena, bool refuse_shm, Hooks hooks)
+      : proofs_(arena.header()),
+        self_{address, arena, proofs_, refuse_shm},
+        hooks_(std::move(hooks)),
+        losses_(hooks_.ended),
+        sockets_(events_),
+        links_(events_, losses_),
+        handshakes_(events_, sockets_, links_, self_, [this](const auto& peer, const auto& made) { met(peer, made); }) {
+  }
+  Status open(ProcessAddress& address);
   Result<std::shared_ptr<ShmEndpoint>> connect_first(const ProcessAddress& peer, const os::WaitLimits& limits,
                                                      bool alone);
   Result<std::shared_ptr<ShmEndpoint>> await_connection(const ProcessAddress& peer, const os::WaitLimits& limits);
-  Result<std::shared_ptr<ShmEndpoint>> install(const ProcessToken& peer, std::string name, os::UnixSocket socket,
-                                               std::shared_ptr<const os::PidFd> process, os::Mapping mapping,
-                                               bool initiated);
-  Status open_path_listener();
-  void close_path_listener();
 
-  Status watch(int fd, std::uint32_t events, Kind kind, std::uint64_t id, bool again = false);
-  void unwatch(int fd);
+  // The control thread.
   void run();
-  os::Deadline handle_due();
-  void handle(Kind kind, std::uint64_t id);
-  void accept_all(Kind kind);
-  void arm_listeners();
-  void converse(std::uint64_t id);
-  void end_conversation(std::uint64_t id);
-  void socket_event(std::uint64_t id);
-  void process_event(std::uint64_t id);
-  std::optional<Loss> lose_locked(std::uint64_t id, const std::string& cause, bool ended);
-  void announce(const std::optional<Loss>& loss);
+  void handle(EventSet::Kind kind, std::uint64_t id);
+  void met(const ProcessToken& peer, const Status& made);
 
   ProofWords proofs_;
   const ShmSelf self_;
   const Hooks hooks_;
   os::ForkMark fork_mark_;
-  os::UniqueFd epoll_;
-  os::UniqueFd wake_;
-  std::optional<os::UnixListener> abstract_;
+  EventSet events_;
+  std::optional<os::Wake> wake_;
+  Losses losses_;
+  MeetingSockets sockets_;
+  Links links_;
+  Handshakes handshakes_;  // the control thread's own
 
-  // The control thread's own.
-  std::map<std::uint64_t, Conversation> conversations_;
-  os::UniqueFd spare_;  // given up to accept one more when descriptors ran out, to be able to say so
-  bool starved_ = false;
-  bool armed_ = true;
-
-  mutable std::mutex mutex_;  // guards what follows; taken before listeners_mutex_, never after
+  mutable std::mutex mutex_;  // guards what follows
   bool stop_ = false;
-  std::uint64_t next_id_ = 1;
-  std::map<std::uint64_t, Link> links_;
   std::map<ProcessToken, Status> refused_;  // handshakes that peers made with us and that failed; taken by connect()
   std::map<ProcessToken, os::AbortFlag*> waiting_;  // threads in await_connection
-  std::optional<os::UnixListener> path_;
-  int path_users_ = 0;
-
-  // Guards what follows; held while listeners run. Recursive, as what a listener lets go of may unsubscribe.
-  std::recursive_mutex listeners_mutex_;
-  std::map<ProcessToken, Lost> lost_;
-  std::map<std::uint64_t, LossListener> listeners_;
-  std::uint64_t next_listener_ = 1;
 
   os::Thread thread_;  // last: ends before all it uses
 };

@@ -17,6 +17,7 @@ void Graveyard::bury(Grave grave) {
     if (ended_.contains(grave.tokens[r])) grave.gone[r] = true;
   graves_.push_back(std::move(grave));
   pause_ = kFirstPause;
+  due_ = os::Deadline::after(pause_);
 }
 
 void Graveyard::on_loss(const ProcessToken& token) {
@@ -42,8 +43,11 @@ os::Deadline Graveyard::sweep(Arena& arena) {
     return true;
   });
   if (graves_.empty()) return os::Deadline::never();
-  pause_ = released > 0 ? kFirstPause : std::min(2 * pause_, kLongestPause);
-  return os::Deadline::after(pause_);
+  if (released > 0 || due_.passed()) {
+    pause_ = released > 0 ? kFirstPause : std::min(2 * pause_, kLongestPause);
+    due_ = os::Deadline::after(pause_);
+  }
+  return due_;
 }
 
 std::size_t Graveyard::size() const {

@@ -34,15 +34,16 @@ class Graveyard {
   /// A process is dead: it writes nowhere any more.
   void on_loss(const ProcessToken& token);
   /// Release what can be released. Returns when to look again: peers do not say when they are done, and one that keeps
-  /// its communicator may never be, so the looks get rarer.
+  /// its communicator may never be, so the looks get rarer. A look before that time puts off none.
   os::Deadline sweep(Arena& arena);
   std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;
   std::vector<Grave> graves_;
-  std::chrono::milliseconds pause_{0};  ///< until the next look
-  std::set<ProcessToken> ended_;        ///< processes that have ended, also those that did so before a burial
+  std::chrono::milliseconds pause_{0};        ///< between two looks
+  os::Deadline due_ = os::Deadline::never();  ///< of the next one
+  std::set<ProcessToken> ended_;              ///< processes that have ended, also those that did so before a burial
 };
 
 }  // namespace hocket
