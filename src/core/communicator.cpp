@@ -2,24 +2,14 @@
 // core/communicator.cpp: the public calls. Each one checks its arguments, takes its turn on the communicator, gets the
 // call made ready (core/prepare.cpp) and runs it (core/run.cpp), or queues it on a stream (core/stream.cpp). Next stop:
 // core/prepare.cpp, then algorithms/select.cpp.
-#include <algorithm>
-#include <cstring>
-
-#include "algorithms/layout.hpp"
-#include "base/log.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
-#include "core/late_look.hpp"
 #include "core/operation.hpp"
 #include "core/reduction.hpp"
 #include "core/stream.hpp"
-#include "exec/channel_key.hpp"
-#include "exec/reduce_scalar.hpp"
 
 namespace hocket {
 namespace {
-
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 constexpr bool is_rooted(Collective c) {
   return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
@@ -124,12 +114,6 @@ Status call(const std::shared_ptr<CommunicatorState>& state, const void* input, 
 }
 
 const Reduction kNoOp = ReduceOp::kSum;
-
-/// A call of this rank that sleeps must notice that the communicator has ended.
-void wake_own_calls(CommunicatorState& s) {
-  ring(s.engine->arena().header(), s.block().doorbell);
-  s.engine->progress().wake();
-}
 
 }  // namespace
 
@@ -265,199 +249,6 @@ Status Communicator::send(const void* input, std::size_t count, DataType type, R
 }
 Status Communicator::receive(void* output, std::size_t count, DataType type, Rank from, Stream& stream) {
   return call<Collective::kReceive>(state_, nullptr, output, count, type, kNoOp, from, &stream);
-}
-
-void Communicator::abort(std::string_view reason) {
-  if (!state_ || state_->engine->forked()) return;
-  state_->fail(Code::kAborted, format("rank {} aborted{}{}", state_->rank, reason.empty() ? "" : ": ", reason), -1,
-               true);
-  state_->end_children();
-  wake_own_calls(*state_);
-}
-
-void Communicator::revoke(std::string_view reason) {
-  if (!state_ || state_->engine->forked()) return;
-  state_->fail(Code::kAborted, format("rank {} revoked it{}{}", state_->rank, reason.empty() ? "" : ": ", reason));
-  wake_own_calls(*state_);
-}
-
-Status Communicator::finalize() {
-  if (!state_) return error(Code::kInvalidArgument, "finalize of a communicator that was moved from");
-  CommunicatorState& s = *state_;
-  if (s.engine->forked())
-    return error(Code::kUnsupported, "finalize in a forked child: the communicator belongs to its parent");
-  if (s.finalized.exchange(true)) return error(Code::kInvalidArgument, "finalize was called before");
-  const std::uint64_t ticket = s.turnstile.take();
-  s.turnstile.wait(ticket);
-  if (s.turnstile.leave(ticket)) s.engine->progress().wake();
-  if (s.observer) s.observer->write();
-  return async_error();
-}
-
-Status Communicator::async_error() const {
-  if (!state_) return error(Code::kInvalidArgument, "async_error of a communicator that was moved from");
-  if (state_->engine->forked())
-    return error(Code::kUnsupported, "the communicator belongs to the parent of this forked child");
-  return state_->check_ended() || state_->ended_with_parent() ? state_->end_error() : Status();
-}
-
-CommunicatorState::~CommunicatorState() {
-  if (engine->forked()) {
-    // The parent's: nothing here may be touched.
-    (void)channels.release();
-    return;
-  }
-  if (late_look) late_look->leave();
-  if (observer) observer->close();
-  if (loss_subscription != 0) engine->unsubscribe(loss_subscription);
-  Arena& arena = engine->arena();
-  if (!made) {
-    // It came to nothing. A peer that got further may write to a block that it was told of.
-    if (block_offset != 0) exposed ? arena.abandon(block_offset) : arena.release(block_offset);
-    return;
-  }
-  // Who leaves after an error tells it first, also one that it was told: whoever told it may not have come to all
-  // others yet, and they would see only that this rank has left.
-  if (ended.load(std::memory_order_acquire)) tell_peers();
-  for (auto& entry : arena.header().blocks) {
-    std::uint64_t mine = block_offset;
-    if (entry.compare_exchange_strong(mine, 0, std::memory_order_release)) break;
-  }
-  Graveyard::Grave grave;
-  grave.block_offset = block_offset;
-  grave.layout = layout;
-  for (const Member& member : members) grave.tokens.push_back(member.address.token);
-  grave.gone.resize(members.size());
-  // Who was never connected to has nothing to write here, unless the communicator failed half-way.
-  for (Rank p = 0; p < size; ++p) grave.gone[static_cast<std::size_t>(p)] = !channels->connected(p);
-  grave.ranges = channels->take_ports();
-  if (size > kEagerRanks && ended.load(std::memory_order_relaxed)) grave.abandon = true;
-  if (shrunk.load(std::memory_order_relaxed)) {
-    // Slower survivors still read this rank's meeting page; excluded ranks may write at any time.
-    grave.gone = excluded;
-    grave.abandon = true;
-  }
-  for (const auto& [offset, bytes] : symmetric) grave.ranges.push_back(offset);
-  for (Rank p = 0; p < size; ++p) {
-    PeerView* const view = channels->find(p);
-    if (view == nullptr) continue;
-    PeerView& peer = *view;
-    const std::uint64_t at = layout.closed(rank);
-    if (peer.block != nullptr) {
-      // release: nothing of mine touches the peer's block afterwards, not even its bell, since the block may be gone
-      // then; a rank that waits for this one sees it at its next heartbeat. Pairs with Graveyard::sweep and has_left.
-      reinterpret_cast<std::atomic<std::uint64_t>*>(peer.block + at)->store(1, std::memory_order_release);
-    } else if (peer.proxy) {
-      // After all else: the peer gives its block up by it, and may still wait for data that this rank sent it.
-      const std::uint64_t one = 1;
-      peer.proxy->signal(control_key(peer.block_offset, rank), &one, sizeof one, peer.block_offset + at,
-                         peer.block_offset + offsetof(BlockHeader, doorbell), /*after_all=*/true);
-      const os::Deadline deadline = os::Deadline::after(std::chrono::milliseconds(100));
-      while (!peer.proxy->idle() && !deadline.passed())
-        if (!peer.proxy->drive().ok()) break;
-    }
-  }
-  executor.reset();
-  channels.reset();
-  engine->bury(std::move(grave));
-}
-
-// What users read.
-
-namespace {
-
-/// "two_shot 12.3 us; ring 14.1; …": each algorithm that can be used, at its best, fastest first.
-std::string predictions_text(std::vector<Candidate> all) {
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-  std::vector<std::string_view> told;
-  std::string text;
-  for (const Candidate& one : all) {
-    if (!one.why_not.empty() || std::find(told.begin(), told.end(), one.algorithm->name) != told.end()) continue;
-    told.push_back(one.algorithm->name);
-    text += format("{}{} {:.4g}{}", text.empty() ? "" : "; ", one.algorithm->name, one.seconds * 1e6,
-                   text.empty() ? " us" : "");
-  }
-  return text + " (from the links, not measured)";
-}
-
-}  // namespace
-
-std::string Communicator::explain(Collective collective, std::size_t count, DataType type, const Reduction& op) const {
-  if (!state_) return "an empty communicator";
-  const CommunicatorState& s = *state_;
-  if (static_cast<int>(collective) >= kCollectiveCount || size_of(type) == 0) return "no such collective or data type";
-  if (count > kMostElements / static_cast<std::uint64_t>(s.size)) return "no communicator has that many elements";
-  std::string text;
-  std::vector<Rejected> rejected;
-  const bool may_be_symmetric = s.had_symmetric.load(std::memory_order_relaxed);
-  const std::uint64_t bytes = count * size_of(type);
-  if (const Status bad = check_reduction(op, type); !bad.ok()) return bad.to_string();
-  const OperatorNeeds needs = needs_of(op.op(), op.user() != nullptr && op.user()->commutative == Commutative::kNo);
-  const auto choice = choose(collective, bytes, type, false, s.world, &rejected, needs);
-  if (!choice.ok()) return choice.status().to_string();
-  const Algorithm& a = *choice->algorithm;
-  text +=
-      format("{} of {} {}{} on {} ranks, {} host{}{}\n", to_string(collective), count, to_string(type),
-             collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-                     collective == Collective::kReduce
-                 ? format(" ({})", op.name())
-                 : "",
-             s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
-  text += format("  algorithm  {} ({})\n", a.name, a.source);
-  text += format("  protocol   {}\n", to_string(choice->protocol));
-  text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes,
-                 choice->tile_bytes, choice->tiles_per_round, s.world.slots, s.world.slot_bytes);
-  const Tuning& tuning = s.world.tuning ? *s.world.tuning : default_tuning();
-  text += format("  tuning     {}, digest {:016x}{}\n", tuning.name(), tuning.digest(),
-                 choice->measured ? "" : "; no row for this: by rule");
-  if (s.world.tuner)
-    text += format("  tuner      {} version {}: {}\n", s.world.tuner->name, s.world.tuner->version,
-                   choice->by_tuner ? "its choice" : "no opinion");
-  if (s.world.layout)
-    text += format("  layout     {}, digest {:016x}\n", s.world.layout->to_text(), s.world.layout_digest);
-  // What was measured needs no prediction, and shared memory's rates depend on too much for a good one.
-  if (!choice->measured)
-    text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, false, s.world, needs)));
-  const int roundings = roundings_of(a, s.world);
-  text += format("  roundings  {} of each element{}\n", roundings,
-                 accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
-  text += "  transport ";
-  for (Rank r = 0; r < s.size; ++r) {
-    if (r == s.rank) continue;
-    const PeerView* const view = s.channels->find(r);
-    if (view != nullptr) text += format(" {}:{}", r, view->endpoint->transport());
-  }
-  text += "\n";
-  for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
-  if (may_be_symmetric) {
-    const auto direct = choose(collective, bytes, type, true, s.world, nullptr, needs);
-    if (direct.ok() && direct->algorithm->zero_copy)
-      text += format("  with mem_alloc buffers: {}\n", direct->algorithm->name);
-  }
-  return text;
-}
-
-std::string Communicator::describe() const {
-  if (!state_) return "an empty communicator";
-  const CommunicatorState& s = *state_;
-  std::string text = format("rank {} of {}, communicator {:x}\n", s.rank, s.size, s.id);
-  std::int64_t total = 0;
-  for (const Phase& phase : s.phases) total += phase.ns;
-  text += format("  made in {:.2f} ms:", static_cast<double>(total) / 1e6);
-  for (const Phase& phase : s.phases) text += format(" {} {:.2f};", phase.name, static_cast<double>(phase.ns) / 1e6);
-  text += "\n";
-  if (!s.meeting.empty()) text += format("  met by a unique id: {}\n", s.meeting);
-  for (Rank r = 0; r < s.size; ++r) {
-    const PeerView* const view = s.channels->find(r);
-    if (view == nullptr) continue;
-    text += format("  {}{}: {}", s.name_of(r), r == s.rank ? " (this one)" : "", view->endpoint->transport());
-    if (const auto tried = s.trials.find(r); tried != s.trials.end())
-      for (const TransportTrial& trial : tried->second)
-        if (!trial.reason.empty()) text += format(" (not {}: {})", trial.transport, trial.reason);
-    text += "\n";
-  }
-  return s.size > kEagerRanks ? text : text + s.domains.to_text();
 }
 
 namespace detail {

@@ -2,6 +2,8 @@
 // core/communicator_state.hpp: the inside of a Communicator. Its functions are spread over files by subject:
 //
 //   communicator.cpp   the public calls: check arguments, take a turn, run
+//   explain.cpp        what users read of it
+//   ending.cpp         abort, revoke, finalize, and what is left at the end
 //   prepare.cpp        from a call's key to a plan that is ready to run
 //   run.cpp            run a ready call: wait, watch, end
 //   failure.cpp        errors: found here, told to all ranks, learned from them

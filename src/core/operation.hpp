@@ -14,6 +14,9 @@
 
 namespace hocket {
 
+/// Of all ranks together, in one call.
+inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
+
 /// What a call reads and writes.
 struct Buffers {
   const void* input = nullptr;
