@@ -6,12 +6,6 @@
 
 namespace hocket {
 
-std::string BootstrapCounters::to_text() const {
-  return format("{} host{}, {} exchanges, {} rounds, {} messages with {} bytes sent, {} with {} received{}", hosts,
-                hosts == 1 ? "" : "s", exchanges, rounds, frames.messages_sent, frames.bytes_sent,
-                frames.messages_received, frames.bytes_received, leader ? ", leader of its host" : "");
-}
-
 Result<std::shared_ptr<Bootstrap>> Bootstrap::join(std::span<const UniqueId> roots, Rank rank, int size,
                                                    const Settings& settings, const os::AbortFlag* abort) {
   HOCKET_ASSIGN(std::shared_ptr<Node> node, Node::of(roots, settings));

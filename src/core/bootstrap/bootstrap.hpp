@@ -11,27 +11,15 @@
 
 #include <memory>
 #include <span>
-#include <string>
 
 #include "base/os/abort.hpp"
-#include "core/bootstrap/frames.hpp"
+#include "core/bootstrap/counters.hpp"
 #include "hocket/communicator.hpp"
 #include "hocket/unique_id.hpp"
 
 namespace hocket {
 
 class Node;
-
-/// What start-up cost the process of a rank; frames are counted on all connections of the process.
-struct BootstrapCounters {
-  int hosts = 0;
-  int rounds = 0;  ///< of the all-gathers among leaders, all together
-  int exchanges = 0;
-  bool leader = false;
-  FrameCounters frames;
-
-  std::string to_text() const;
-};
 
 /// One rank's place in the meeting. One thread at a time.
 class Bootstrap {

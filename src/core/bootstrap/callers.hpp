@@ -18,7 +18,7 @@
 
 #include "base/os/abort.hpp"
 #include "base/os/wake.hpp"
-#include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/counters.hpp"
 #include "hocket/status.hpp"
 #include "hocket/types.hpp"
 

@@ -16,9 +16,10 @@
 #include "base/os/thread.hpp"
 #include "base/os/wake.hpp"
 #include "base/secret.hpp"
-#include "core/bootstrap/bootstrap.hpp"
 #include "core/bootstrap/callers.hpp"
 #include "core/bootstrap/host_role.hpp"
+#include "hocket/settings.hpp"
+#include "hocket/unique_id.hpp"
 
 namespace hocket {
 
