@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace hocket {
-namespace check {
+namespace hocket::check {
 namespace {
 
 // Of chunks with gaps before, between and after them.
@@ -109,21 +108,4 @@ std::uint64_t own_offset(const Shape& shape, int rank) {
   return shape.rank_offsets != nullptr ? shape.rank_offsets[rank] : static_cast<std::uint64_t>(rank) * shape.count;
 }
 
-}  // namespace check
-
-std::uint64_t tile_for(const PlanWorld& world, const CheckCall& call, std::uint64_t tiles) {
-  std::uint64_t longest = 1;
-  for (int r = 0; r < world.size(); ++r) {
-    const Plan& plan = world.plan(r);
-    Shape shape;
-    std::vector<std::uint64_t> counts[3];
-    std::vector<std::uint64_t> offsets[3];
-    check::fill_shape(call, 2, r, shape, counts, offsets);
-    for (const LaneProgram& lane : plan.lanes)
-      for (const Extent& extent : plan.extents)
-        longest = std::max(longest, length_of(plan.view(), lane, shape, extent, 0, 0));
-  }
-  return (longest + tiles - 1) / tiles;
-}
-
-}  // namespace hocket
+}  // namespace hocket::check

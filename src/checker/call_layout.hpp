@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checker/checker.hpp"
+#include "checker/check_call.hpp"
 
 namespace hocket::check {
 

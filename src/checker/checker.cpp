@@ -293,6 +293,21 @@ Result<CheckReport> Checker::check(std::span<const CheckCall> calls, const Check
                      .links = run.links};
 }
 
+std::uint64_t tile_for(const PlanWorld& world, const CheckCall& call, std::uint64_t tiles) {
+  std::uint64_t longest = 1;
+  for (int r = 0; r < world.size(); ++r) {
+    const Plan& plan = world.plan(r);
+    Shape shape;
+    std::vector<std::uint64_t> counts[3];
+    std::vector<std::uint64_t> offsets[3];
+    check::fill_shape(call, 2, r, shape, counts, offsets);
+    for (const LaneProgram& lane : plan.lanes)
+      for (const Extent& extent : plan.extents)
+        longest = std::max(longest, length_of(plan.view(), lane, shape, extent, 0, 0));
+  }
+  return (longest + tiles - 1) / tiles;
+}
+
 Result<int> resident(const PlanWorld& world) {
   Checker checker;
   for (int lanes = 1; lanes < world.lanes(); ++lanes) {

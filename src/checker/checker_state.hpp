@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "checker/checker.hpp"
+#include "checker/check_call.hpp"
 #include "exec/posted_puts.hpp"
 
 namespace hocket::check {
