@@ -82,7 +82,8 @@ void CommunicatorState::bind(ReadyCall& call, int base) {
   bound.protocol = call.choice.protocol;
   bound.channel_base = static_cast<std::uint16_t>(base);
   bound.stream_output = call.choice.stream_output;
-  bound.credit_every = call.plan->merge_credits ? std::max<std::uint64_t>(layout.slots / 4, 1) : 1;
+  bound.merge_credits = call.plan->merge_credits;
+  bound.credit_every = bound.merge_credits ? std::max<std::uint64_t>(layout.slots / 4, 1) : 1;
   bound.shape.count = key.count;
   bound.shape.unit = std::max(1u, 16 / bound.element_bytes);
   bound.shape.slots = static_cast<std::int32_t>(layout.slots);

@@ -25,7 +25,7 @@ void HostLane::post_data(HostEnd& end, PeerView& to, std::uint16_t channel, int 
   const BlockLayout& layout = channels_.layout();
   const int id = call_->channel_base + channel;
   const std::uint64_t slot = (end.sent - 1) & mask_;
-  if (!owed_.empty() && call_->credit_every > 1) post_owed(peer);
+  if (!owed_.empty()) post_owed(peer);
   // Room was made before: see executor.cpp, turn().
   to.proxy->signal(data_key(to.block_offset, id, channels_.rank()), &line, kCacheLine,
                    to.block_offset + layout.data(id, channels_.rank()) + slot * sizeof(DataLine),
@@ -43,7 +43,7 @@ void HostLane::answer_by_puts(HostEnd& end, PeerView& to, std::uint16_t channel,
     return;
   }
   // Merged ones leave with the data that follows: one system call for both.
-  if (call_->credit_every > 1 && count - end.credited < 2 * call_->credit_every) return owe(end, id, peer);
+  if (call_->merge_credits && count - end.credited < 2 * call_->credit_every) return owe(end, id, peer);
   if (step.grant != kNoGrant) {
     const std::uint64_t line[8] = {call_->input_offset, call_->output_offset, 0, 0, 0, 0, call_->hash, count};
     to.proxy->signal(credit_key(to.block_offset, id, channels_.rank()), line, sizeof line,
