@@ -39,7 +39,7 @@ void run_reduce(benchmark::State& state, const Shape& shape) {
   void* destination = memory.back().data();
   ReduceArgs args{sources.data(),       shape.sources,   &destination, 1, bytes / size_of(shape.type),
                   shape.world_size > 0, shape.world_size};
-  args.stream_first_destination = shape.stream;
+  args.stream = shape.stream;
   const ReduceFunction reduce = reduce_function(shape.type, shape.op);
   reduce(args);
   for (auto _ : state) {

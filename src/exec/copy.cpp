@@ -22,16 +22,6 @@ constexpr std::size_t kCachedBytes = 256 * 1024;
 // What several destinations are written from: half of the smallest L1 in use.
 constexpr std::size_t kBlockBytes = 16 * 1024;
 
-void copy_cached(std::byte* to, const std::byte* from, std::size_t bytes) {
-  while (bytes > kCachedBytes) {
-    std::memcpy(to, from, kCachedBytes);
-    to += kCachedBytes;
-    from += kCachedBytes;
-    bytes -= kCachedBytes;
-  }
-  std::memcpy(to, from, bytes);
-}
-
 #if defined(__x86_64__)
 
 // CPUID leaf 7: enhanced `rep movsb`. Without it the instruction moves a few bytes a cycle.
@@ -42,6 +32,60 @@ bool has_fast_movsb() {
   }();
   return fast;
 }
+
+void move_string(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::memcpy(to, from, bytes);  // the sanitizers don't see what assembly touches
+#else
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#endif
+}
+
+/// `rep movsb`, which memcpy uses too, moves 3.5 GB/s instead of 50 to 100 on Zen 3 and 4 where the target lies 1 to 63
+/// bytes after the source, modulo pages: it seems to overlap what is still to be read. A user's buffer that is a few
+/// bytes off a page, and a slot, are such.
+constexpr std::uintptr_t kPage = 4096;
+bool seems_to_overlap(const std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::uintptr_t kLine = 64;
+  const std::uintptr_t ahead = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % kPage;
+  return ahead != 0 && ahead < kLine && bytes >= kSlotCopyBytes / 4 && has_fast_movsb();
+}
+
+/// So by way of a block in L1 that lies half a page away from both: 48 GB/s.
+void copy_twice(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kPiece = 8192;
+  std::byte room[kPiece + kPage];
+  const std::uintptr_t away =
+      reinterpret_cast<std::uintptr_t>(from) + kPage / 2 - reinterpret_cast<std::uintptr_t>(room);
+  std::byte* const block = room + away % kPage;
+  for (std::size_t at = 0; at < bytes; at += kPiece) {
+    const std::size_t length = std::min(kPiece, bytes - at);
+    move_string(block, from + at, length);
+    move_string(to + at, block, length);
+  }
+}
+
+#else
+
+bool seems_to_overlap(const std::byte*, const std::byte*, std::size_t) {
+  return false;
+}
+void copy_twice(std::byte*, const std::byte*, std::size_t) {}
+
+#endif
+
+void copy_cached(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (seems_to_overlap(to, from, bytes)) return copy_twice(to, from, bytes);
+  while (bytes > kCachedBytes) {
+    std::memcpy(to, from, kCachedBytes);
+    to += kCachedBytes;
+    from += kCachedBytes;
+    bytes -= kCachedBytes;
+  }
+  std::memcpy(to, from, bytes);
+}
+
+#if defined(__x86_64__)
 
 void copy_stream(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
@@ -99,12 +143,9 @@ class SlotWay {
 constinit thread_local SlotWay slot_way;
 
 void fill_slot(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes < kSlotCopyBytes || !has_fast_movsb()) return copy_cached(to, from, bytes);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  copy_cached(to, from, bytes);  // the sanitizers don't see what assembly touches
-#else
-  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
-#endif
+  if (bytes < kSlotCopyBytes || !has_fast_movsb() || seems_to_overlap(to, from, bytes))
+    return copy_cached(to, from, bytes);
+  move_string(to, from, bytes);
 }
 
 void copy_slot(std::byte* to, const std::byte* from, std::size_t bytes) {

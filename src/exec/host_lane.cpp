@@ -201,7 +201,7 @@ void HostLane::reduce_piece(const Piece& piece) {
   args.count = piece.bytes / call_->element_bytes;
   args.finish = step_->finish != 0;
   args.world_size = call_->world;
-  args.stream_first_destination = piece.stream;
+  args.stream = piece.stream;
   args.slot_destinations = piece.slots;
   call_->reduce(args);
 }

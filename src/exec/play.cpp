@@ -99,7 +99,7 @@ HOCKET_INLINE void HostLane::play_segment(const TapeStep& step, const Address* s
   args.count = bytes / call_->element_bytes;
   args.finish = step.step->finish != 0;
   args.world_size = call_->world;
-  args.stream_first_destination = stream;
+  args.stream = stream;
   for (int d = 0; d < step.destinations; ++d) args.slot_destinations |= std::uint32_t{destinations[d].slot} << d;
   call_->reduce(args);
 }

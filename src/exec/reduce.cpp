@@ -93,5 +93,11 @@ bool set_reduce_target_for_test(std::string_view name) {
 void reduce_fill_slot(void* slot, const void* from, std::size_t bytes) {
   copy(slot, from, bytes, CopyHint::kSlot);
 }
+void reduce_copy(void* to, const void* from, std::size_t bytes) {
+  copy(to, from, bytes, CopyHint::kCached);
+}
+void reduce_stream(void* to, const void* from, std::size_t bytes) {
+  copy(to, from, bytes, CopyHint::kStream);
+}
 
 }  // namespace hocket

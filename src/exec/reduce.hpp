@@ -26,9 +26,9 @@ struct ReduceArgs {
   std::size_t count;  ///< elements; 0 is fine. No pointer has to be aligned, not even to the element
   bool finish;        ///< the Move that finishes an average: divide by world_size. Ignored by other operations
   int world_size;     ///< >= 1; read only if finish
-  /// destinations[0] is larger than the cache and nobody reads it soon: non-temporal stores, ordered before any later
-  /// store.
-  bool stream_first_destination = false;
+  /// Destinations that are no slots are larger than the cache and nobody reads them soon: non-temporal stores, ordered
+  /// before any later store.
+  bool stream = false;
   /// Bit d: destinations[d] is a slot whose lines another core's cache holds, filled as CopyHint::kSlot says.
   std::uint32_t slot_destinations = 0;
 };

@@ -8,9 +8,9 @@
 //  - max is -min(-x), and min(a, b) is Min(a, b) | Min(b, a): the OR takes -0 of two zeros and keeps a NaN.
 //  - a division by a power of two is a product or a shift.
 //  - bfloat16 is taken in pairs: a 32-bit lane holds two, one is shifted up, the other masked; no shuffle.
-// How a span is cut: a head up to the alignment of streamed stores, strips of four vectors, single vectors, and a last
-// vector that overlaps the one before. Head and last vector are computed before anything is stored, so that a
-// destination may be a source. Accumulators live in registers for up to kGroup sources; more are read group by group
+// How a span is cut: a head up to the alignment of stores (streamed, or many), strips of four vectors, single vectors,
+// and a last vector that overlaps the one before. Head and last vector are computed before anything is stored, so that
+// a destination may be a source. Accumulators live in registers for up to kGroup sources; more are read group by group
 // over a block whose accumulators stay in L1, since the hardware follows no more streams than that. Nothing is rounded
 // in between.
 
@@ -53,9 +53,18 @@ HWY_INLINE T load_one(const Byte* from) {
   return value;
 }
 
+// Where a result goes: to both at once, so that it is rounded to its type once.
+struct To {
+  Byte* first;
+  Byte* second;  // or null
+  bool stream;
+  bool stream_second;
+};
+
 template <class T>
-HWY_INLINE void store_one(T value, Byte* to) {
-  __builtin_memcpy(to, &value, sizeof value);
+HWY_INLINE void store_one(T value, const To& to) {
+  __builtin_memcpy(to.first, &value, sizeof value);
+  if (to.second) __builtin_memcpy(to.second, &value, sizeof value);
 }
 
 template <class D>
@@ -69,15 +78,22 @@ HWY_INLINE Vector<D> load_vector(D d, const Byte* from) {
 }
 
 template <class D>
-HWY_INLINE void store_vector(D d, Vector<D> v, Byte* to, bool stream) {
+HWY_INLINE void store_vector_at(D d, Vector<D> v, Byte* to, bool stream) {
+  using T = hn::TFromD<D>;
+  if constexpr (hn::MaxLanes(D()) * sizeof(T) >= 16) {
+    if (stream) return hn::Stream(v, d, reinterpret_cast<T*>(to));
+  }
+  hn::StoreU(v, d, reinterpret_cast<T*>(to));
+}
+
+template <class D>
+HWY_INLINE void store_vector(D d, Vector<D> v, const To& to) {
   using T = hn::TFromD<D>;
   if constexpr (is_one_lane<D>()) {
     store_one<T>(hn::GetLane(v), to);
   } else {
-    if constexpr (hn::MaxLanes(D()) * sizeof(T) >= 16) {
-      if (stream) return hn::Stream(v, d, reinterpret_cast<T*>(to));
-    }
-    hn::StoreU(v, d, reinterpret_cast<T*>(to));
+    store_vector_at(d, v, to.first, to.stream);
+    if (to.second) store_vector_at(d, v, to.second, to.stream_second);
   }
 }
 
@@ -93,20 +109,20 @@ struct Plain {
     return load_vector(d, from);
   }
   template <class D>
-  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
-    store_vector(d, v, to, stream);
+  static HWY_INLINE void store(D d, Vector<D> v, const To& to) {
+    store_vector(d, v, to);
   }
 };
 
 // Values <= 0xffff in 32-bit lanes.
 template <class D>
-HWY_INLINE void store_low_halves(D, Vector<hn::RebindToUnsigned<D>> bits, Byte* to, bool stream) {
+HWY_INLINE void store_low_halves(D, Vector<hn::RebindToUnsigned<D>> bits, const To& to) {
   const hn::RebindToSigned<D> d_int;
   const hn::Rebind<std::uint16_t, D> d16;
   if constexpr (is_one_lane<D>()) {
     store_one<std::uint16_t>(static_cast<std::uint16_t>(hn::GetLane(bits)), to);
   } else {
-    store_vector(d16, hn::DemoteTo(d16, hn::BitCast(d_int, bits)), to, stream);
+    store_vector(d16, hn::DemoteTo(d16, hn::BitCast(d_int, bits)), to);
   }
 }
 
@@ -150,11 +166,11 @@ struct Bfloat16Pairs {
     return {hn::BitCast(d, hn::ShiftLeft<16>(bits)), hn::BitCast(d, hn::And(bits, hn::Set(du, 0xffff0000u)))};
   }
   template <class D>
-  static HWY_INLINE void store(D d, Pair<D> v, Byte* to, bool stream) {
+  static HWY_INLINE void store(D d, Pair<D> v, const To& to) {
     const hn::RebindToUnsigned<D> du;
     const auto even = hn::ShiftRight<16>(round_to_bfloat16(d, v.even));
     const auto odd = hn::And(round_to_bfloat16(d, v.odd), hn::Set(du, 0xffff0000u));
-    store_vector(du, hn::Or(even, odd), to, stream);
+    store_vector(du, hn::Or(even, odd), to);
   }
 };
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "Bfloat16Pairs: the even element is the low half");
@@ -170,8 +186,8 @@ struct Bfloat16Bits {
     return hn::BitCast(d, hn::ShiftLeft<16>(load_low_halves(d, from)));
   }
   template <class D>
-  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
-    store_low_halves(d, hn::ShiftRight<16>(round_to_bfloat16(d, v)), to, stream);
+  static HWY_INLINE void store(D d, Vector<D> v, const To& to) {
+    store_low_halves(d, hn::ShiftRight<16>(round_to_bfloat16(d, v)), to);
   }
 };
 
@@ -214,11 +230,11 @@ struct HalfBits {
   }
 
   template <class D>
-  static HWY_INLINE void store([[maybe_unused]] D d, Vector<D> v, Byte* to, bool stream) {
+  static HWY_INLINE void store([[maybe_unused]] D d, Vector<D> v, const To& to) {
 #if HOCKET_HALF_IN_HARDWARE
     const hn::Rebind<std::uint16_t, D> d16;
     const hn::Rebind<hwy::float16_t, D> d_half;
-    store_vector(d16, hn::BitCast(d16, hn::DemoteTo(d_half, v)), to, stream);
+    store_vector(d16, hn::BitCast(d16, hn::DemoteTo(d_half, v)), to);
 #else
     // base/float16.hpp, float_to_half.
     const hn::RebindToUnsigned<D> du;
@@ -238,20 +254,20 @@ struct HalfBits {
     auto value = hn::IfThenElse(is_denormal, denormal, normal);
     value = hn::IfThenElse(is_huge, hn::Set(du, 0x7c00u), value);
     value = hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), value);
-    store_low_halves(d, hn::Or(sign, value), to, stream);
+    store_low_halves(d, hn::Or(sign, value), to);
 #endif
   }
 };
 
 // Values <= 0xff in 32-bit lanes.
 template <class D>
-HWY_INLINE void store_low_bytes(D, Vector<hn::RebindToUnsigned<D>> bits, Byte* to, bool stream) {
+HWY_INLINE void store_low_bytes(D, Vector<hn::RebindToUnsigned<D>> bits, const To& to) {
   const hn::RebindToSigned<D> d_int;
   const hn::Rebind<std::uint8_t, D> d8;
   if constexpr (is_one_lane<D>()) {
     store_one<std::uint8_t>(static_cast<std::uint8_t>(hn::GetLane(bits)), to);
   } else {
-    store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d_int, bits)), to, stream);
+    store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d_int, bits)), to);
   }
 }
 
@@ -279,9 +295,9 @@ struct NarrowInteger {
     return hn::BitCast(d, load_low_bytes(d, from));
   }
   template <class D>
-  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+  static HWY_INLINE void store(D d, Vector<D> v, const To& to) {
     const hn::RebindToUnsigned<D> du;
-    store_low_bytes(d, hn::And(hn::BitCast(du, v), hn::Set(du, 0xffu)), to, stream);
+    store_low_bytes(d, hn::And(hn::BitCast(du, v), hn::Set(du, 0xffu)), to);
   }
 };
 
@@ -347,7 +363,7 @@ struct Float8Bits {
   }
 
   template <class D>
-  static HWY_INLINE void store(D d, Vector<D> v, Byte* to, bool stream) {
+  static HWY_INLINE void store(D d, Vector<D> v, const To& to) {
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
     const auto bits = hn::BitCast(du, v);
@@ -373,7 +389,7 @@ struct Float8Bits {
     if constexpr (kIsE5M2) rounded = hn::IfThenElse(hn::RebindMask(d, is_nan), nan(d), rounded);
     const hn::Rebind<std::uint16_t, D> d16;
     const hn::Rebind<hwy::float16_t, D> d_half;
-    store_halves(d, hn::BitCast(d16, hn::DemoteTo(d_half, rounded)), to, stream);
+    store_halves(d, hn::BitCast(d16, hn::DemoteTo(d_half, rounded)), to);
 #else
     constexpr int kShift = 23 - Format::kMantissa;
     const auto sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(du, 0x80u));
@@ -389,7 +405,7 @@ struct Float8Bits {
     auto value = hn::IfThenElse(is_denormal, denormal, normal);
     value = hn::IfThenElse(is_special, hn::Set(du, Format::kInfinity), value);
     value = hn::IfThenElse(is_nan, hn::Set(du, Format::kNan), value);
-    store_low_bytes(d, hn::Or(sign, value), to, stream);
+    store_low_bytes(d, hn::Or(sign, value), to);
 #endif
   }
 
@@ -420,7 +436,7 @@ struct Float8Bits {
     }
   }
   template <class D, class V>
-  static HWY_INLINE void store_halves(D, V halves, Byte* to, bool stream) {
+  static HWY_INLINE void store_halves(D, V halves, const To& to) {
     const hn::Rebind<std::uint16_t, D> d16;
     auto codes = hn::ShiftRight<8>(halves);
     if constexpr (!kIsE5M2) {
@@ -432,7 +448,7 @@ struct Float8Bits {
     } else {
       const hn::Rebind<std::uint8_t, D> d8;
       const hn::Rebind<std::int16_t, D> d16_signed;
-      store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d16_signed, codes)), to, stream);
+      store_vector(d8, hn::DemoteTo(d8, hn::BitCast(d16_signed, codes)), to);
     }
   }
 #endif
@@ -594,7 +610,8 @@ struct Call {
   const Byte* const* sources;
   int source_count;
   Byte* first;
-  Byte* second;  // or null
+  Byte* second;                // or null
+  bool stream_second = false;  // where the first is streamed: it is aligned alike
   Divisor<T> divisor;
 };
 
@@ -682,8 +699,9 @@ HWY_INLINE auto reduce_vector(D d, const Call<typename Type::Lane>& call, std::s
 template <class Type, class D, class V>
 HWY_INLINE void store_both(D d, V v, const Call<typename Type::Lane>& call, std::size_t at, bool stream) {
   const std::size_t offset = at * sizeof(typename Type::Stored);
-  Type::store(d, v, call.first + offset, stream);
-  if (call.second) Type::store(d, v, call.second + offset, false);
+  Type::store(
+      d, v,
+      To{call.first + offset, call.second ? call.second + offset : nullptr, stream, stream && call.stream_second});
 }
 
 // The sources [first, last) over the elements [begin, end), whole strips. Accumulators start from `partial` unless
@@ -741,7 +759,8 @@ HWY_INLINE void reduce_vectors(D d, const Call<typename Type::Lane>& call, std::
   constexpr std::size_t kElements = Type::template kElements<D>;
   std::size_t at = begin;
   auto head = Type::load(d, call.sources[0] + begin * kStored);  // a value to start with
-  if (stream) {
+  // Streamed stores must be aligned; of others, those that are not touch two lines each, which shows from some on.
+  if (stream || end - begin >= 64 * kElements) {
     const std::size_t beyond = reinterpret_cast<std::uintptr_t>(call.first + begin * kStored) % (kElements * kStored);
     if (beyond % kStored != 0 || kElements * kStored < 16) {
       stream = false;  // no element of it is ever aligned
@@ -811,9 +830,9 @@ HWY_NOINLINE void reduce_blocks(Call<typename Type::Lane> call, const ReduceArgs
   constexpr std::size_t kStored = sizeof(typename Type::Stored);
   constexpr std::size_t kBlock = kBlockBytes / kStored;
   HWY_ALIGN Byte block[kBlockBytes];
-  const int stream = args.stream_first_destination && (args.slot_destinations & 1u) == 0 ? 0 : -1;
+  const int stream = args.stream && (args.slot_destinations & 1u) == 0 ? 0 : -1;
   int kept = 0;  // destination that the others are copied from
-  while (kept < args.destination_count && (kept == stream || (args.slot_destinations >> kept & 1u) != 0)) ++kept;
+  while (kept < args.destination_count && (args.stream || (args.slot_destinations >> kept & 1u) != 0)) ++kept;
   for (std::size_t begin = 0; begin < args.count; begin += kBlock) {
     const std::size_t end = args.count - begin < kBlock ? args.count : begin + kBlock;
     const std::size_t bytes = (end - begin) * kStored;
@@ -827,8 +846,10 @@ HWY_NOINLINE void reduce_blocks(Call<typename Type::Lane> call, const ReduceArgs
       Byte* to = static_cast<Byte*>(args.destinations[k]) + begin * kStored;
       if ((args.slot_destinations >> k & 1u) != 0) {
         reduce_fill_slot(to, from, bytes);
+      } else if (args.stream) {
+        reduce_stream(to, from, bytes);
       } else {
-        __builtin_memcpy(to, from, bytes);
+        reduce_copy(to, from, bytes);
       }
     }
   }
@@ -853,9 +874,12 @@ HWY_INLINE void reduce_sources(const ReduceArgs& args) {
   } else {
     call.first = static_cast<Byte*>(args.destinations[0]);
     call.second = args.destination_count > 1 ? static_cast<Byte*>(args.destinations[1]) : nullptr;
-    reduce_span<Type, Op, kSources>(call, 0, args.count, args.stream_first_destination);
+    call.stream_second =
+        (reinterpret_cast<std::uintptr_t>(call.first) - reinterpret_cast<std::uintptr_t>(call.second)) % 64 == 0 &&
+        (args.slot_destinations & 2u) == 0;
+    reduce_span<Type, Op, kSources>(call, 0, args.count, args.stream);
   }
-  if (args.stream_first_destination) hwy::FlushStream();  // the Signal that follows is a plain store
+  if (args.stream) hwy::FlushStream();  // the Signal that follows is a plain store
 }
 
 template <class Type, class Op>
@@ -878,7 +902,7 @@ template <class Type, class D>
 HWY_INLINE void scale_vector(D d, const Byte* from, Byte* to, typename Type::Lane factor) {
   using Lane = typename Type::Lane;
   auto v = hn::Mul(Type::load(d, from), hn::Set(d, factor));
-  Type::store(d, leave<Sum>(d, v, Divisor<Lane>{}), to, false);
+  Type::store(d, leave<Sum>(d, v, Divisor<Lane>{}), To{to, nullptr, false, false});
 }
 
 template <class Type>

@@ -26,5 +26,9 @@ extern const ReduceTable kReduceTable;
 
 /// Fill part of a slot from the cache: copy(…, CopyHint::kSlot), compiled for every CPU.
 void reduce_fill_slot(void* slot, const void* from, std::size_t bytes);
+/// To what this core reads soon: CopyHint::kCached.
+void reduce_copy(void* to, const void* from, std::size_t bytes);
+/// The same past the caches: CopyHint::kStream.
+void reduce_stream(void* to, const void* from, std::size_t bytes);
 
 }  // namespace hocket
