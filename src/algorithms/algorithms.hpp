@@ -32,6 +32,9 @@ Plan two_shot_zero_copy_all_reduce(const PlanArgs& args);
 // direct.cpp: each chunk goes straight to who needs it
 Plan direct_all_gather(const PlanArgs& args);
 Plan direct_zero_copy_all_gather(const PlanArgs& args);
+Plan direct_zero_copy_reduce_scatter(const PlanArgs& args);
+Plan direct_zero_copy_all_to_all(const PlanArgs& args);
+Plan direct_zero_copy_broadcast(const PlanArgs& args);
 Plan direct_reduce_scatter(const PlanArgs& args);
 Plan direct_broadcast(const PlanArgs& args);
 Plan direct_all_to_all(const PlanArgs& args);

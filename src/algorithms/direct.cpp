@@ -124,6 +124,79 @@ Plan direct_zero_copy_all_gather(const PlanArgs& args) {
   return b.finish();
 }
 
+// Direct get: each rank lets its peers read its input, takes what it needs from theirs, and waits until they have done
+// so.
+Plan direct_zero_copy_reduce_scatter(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kReduceScatter, "direct_zero_copy", args);
+  PlanBuilder b(Collective::kReduceScatter, "direct_zero_copy", n, r);
+  const CutId ranks = b.cut(CutKind::kRanks, n), own = b.cut(CutKind::kOwn, 1);
+  const Index mine = constant(r);
+  std::vector<Link> peers;
+  for (int d = 1; d < n; ++d) peers.push_back(link(0, (r + d) % n));
+  std::vector<SpanRef> sources;
+  for (int p = 0; p < n; ++p) sources.push_back(p == r ? b.input(ranks, mine) : b.peer_input(ranks, mine, link(0, p)));
+  const SpanRef out = b.output(own, constant(0));
+  b.lane(0, 1, [&] {
+    for (const Link& peer : peers) b.wait_credit(peer, b.always());
+    for (const Link& peer : peers) b.signal_data(peer, b.always(), kGrantInput);
+    for (const Link& peer : peers) b.wait_data(peer, b.always());
+    b.move(b.chunk(ranks, mine), sources, std::span<const SpanRef>(&out, 1), Finish::kYes);
+    for (const Link& peer : peers) b.signal_credit(peer, b.always());
+    for (const Link& peer : peers) b.wait_credit(peer, b.always(), 0);
+  });
+  return b.finish();
+}
+
+Plan direct_zero_copy_all_to_all(const PlanArgs& args) {
+  const int n = args.world, r = args.rank;
+  if (n == 1) return local_copy(Collective::kAllToAll, "direct_zero_copy", args);
+  PlanBuilder b(Collective::kAllToAll, "direct_zero_copy", n, r);
+  // All counts are equal, so a peer's row is cut as this rank's own.
+  const CutId ranks = b.cut(CutKind::kRanks, n);
+  const Index to = around(r + 1, 1, n), from = around(r - 1, -1, n), mine = constant(r);
+  b.lane(0, 1, [&] {
+    b.repeat(n - 1, [&] {
+      b.wait_credit(link(0, to), b.always());
+      b.signal_data(link(0, to), b.always(), kGrantInput);
+    });
+    b.move(b.chunk(ranks, mine), {b.input(ranks, mine)}, {b.output(ranks, mine)});
+    b.repeat(n - 1, [&] {
+      b.wait_data(link(0, from), b.always());
+      b.move(b.chunk(ranks, from), {b.peer_input(ranks, mine, link(0, from))}, {b.output(ranks, from)});
+      b.signal_credit(link(0, from), b.always());
+    });
+    b.repeat(n - 1, [&] { b.wait_credit(link(0, to), b.always(), 0); });
+  });
+  return b.finish();
+}
+
+Plan direct_zero_copy_broadcast(const PlanArgs& args) {
+  const int n = args.world, r = args.rank, root = args.root;
+  if (n == 1) return local_copy(Collective::kBroadcast, "direct_zero_copy", args);
+  PlanBuilder b(Collective::kBroadcast, "direct_zero_copy", n, r, root);
+  const CutId own = b.cut(CutKind::kOwn, 1);
+  const Extent all = b.chunk(own, constant(0));
+  const SpanRef out = b.output(own, constant(0));
+  b.lane(0, 1, [&] {
+    if (r != root) {
+      b.wait_data(link(0, root), b.always());
+      b.move(all, {b.peer_input(own, constant(0), link(0, root))}, {out});
+      b.signal_credit(link(0, root), b.always());
+      return;
+    }
+    const Index to = around(r + 1, 1, n);
+    // First: in place the input is written by it.
+    b.move(all, {b.input(own, constant(0))}, {out});
+    b.repeat(n - 1, [&] {
+      b.wait_credit(link(0, to), b.always());
+      b.signal_data(link(0, to), b.always(), kGrantInput);
+    });
+    b.repeat(n - 1, [&] { b.wait_credit(link(0, to), b.always(), 0); });
+  });
+  return b.finish();
+}
+
 Plan direct_broadcast(const PlanArgs& args) {
   const int n = args.world, r = args.rank, root = args.root;
   if (n == 1) return local_copy(Collective::kBroadcast, "direct", args);

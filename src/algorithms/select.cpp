@@ -225,10 +225,15 @@ Choice choice_of(const Candidate& way, std::uint64_t bytes, const World& world) 
   choice.tile_bytes = way.tile_bytes;
   choice.measured = way.measured;
   choice.tiles_per_round = cuts.chunk > choice.tile_bytes && world.slots > 2 ? 2 : 1;
-  choice.stream_output =
-      bytes * static_cast<std::uint64_t>(cuts_evenly(a) || a.collective == Collective::kAllReduce ? 2 : world.size) *
-          static_cast<std::uint64_t>(world.size) >
-      world.cache_bytes;
+  // How often `bytes` lie in a rank's buffers; around the caches where all of them together do not fit. Staged plans go
+  // by what was measured for them.
+  const auto ranks = static_cast<std::uint64_t>(world.size);
+  const std::uint64_t buffers = cuts_evenly(a) || a.collective == Collective::kAllReduce ? 2
+                                : !a.zero_copy                                           ? ranks
+                                : a.collective == Collective::kBroadcast                 ? 1
+                                : a.collective == Collective::kAllToAll                  ? 2 * ranks
+                                                                                         : ranks + 1;
+  choice.stream_output = bytes * buffers * ranks > world.cache_bytes;
   return choice;
 }
 

@@ -29,7 +29,8 @@ struct World {
   int size = 1;
   int hosts = 1;
   bool direct = true;    ///< every rank loads and stores every other's memory
-  bool crowded = false;  ///< some host has more ranks than cores that they may use
+  bool one_process = false;  ///< all ranks are threads of one process: any memory is each other's
+  bool crowded = false;      ///< some host has more ranks than cores that they may use
   std::uint64_t slots = 4;
   std::uint64_t slot_bytes = 65536;
   std::uint64_t cache_bytes = 32u << 20;  ///< last-level cache that a host's ranks share, the smallest

@@ -39,6 +39,9 @@ std::uint16_t channel_base(const Algorithm& algorithm) {
 /// nothing from this rank in the call (Drain), or whose plan has such a wait.
 /// `defers`: none does the former.
 bool may_merge_credits(const Plan& plan, const std::vector<ChannelEnd>& ends, bool defers) {
+  // A peer's buffers are its own again when it has the credit.
+  for (const SpanRef& span : plan.spans)
+    if (span.kind == SpanKind::kPeerInput || span.kind == SpanKind::kPeerOutput) return false;
   for (const Step& step : plan.steps)
     if ((step.op == StepOp::kWaitCredit && step.bound != kBoundFree) || step.grant != kNoGrant) return false;
   for (const ChannelEnd& end : ends) {
@@ -82,6 +85,7 @@ void CommunicatorState::bind(ReadyCall& call, int base) {
   bound.protocol = call.choice.protocol;
   bound.channel_base = static_cast<std::uint16_t>(base);
   bound.stream_output = call.choice.stream_output;
+  bound.touches_peers = world.one_process && call.choice.algorithm->zero_copy;
   bound.merge_credits = call.plan->merge_credits;
   bound.credit_every = bound.merge_credits ? std::max<std::uint64_t>(layout.slots / 4, 1) : 1;
   bound.shape.count = key.count;

@@ -60,6 +60,7 @@ struct BoundCall {
   std::uint16_t channel_base = 0;    ///< plan's channel 0
   bool stream_output = false;        ///< larger than the cache: store around it
   bool merge_credits = false;        ///< nobody can be blocked by a credit that is put off
+  bool touches_peers = false;        ///< reads or writes plain memory of other ranks, which are threads of this process
   std::uint64_t credit_every = 1;    ///< credits are published once in so many transfers, and before this rank sleeps
   std::uint64_t hash = 0;            ///< of the descriptor
   PairHashes* hashes_out = nullptr;  ///< by rank, where each pair has descriptors of its own; null: `hash` is for all
