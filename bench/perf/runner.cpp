@@ -375,7 +375,7 @@ class Runner {
   // The forced algorithm's own reason; that the others are ruled out is no news.
   std::string why_not(const Subject& subject, const Task& task, const Status& status) const {
     std::vector<Rejected> rejected;
-    const auto none = choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric,
+    const auto none = choose(collective_.collective, task.count * size_of(task.type), task.type, is_direct(subject),
                              subject.communicator.state()->world, &rejected, needs_of(task.op, false));
     for (const Rejected& one : rejected) {
       if (!none.ok() && one.algorithm == subject.algorithm) return one.reason;
@@ -383,11 +383,16 @@ class Runner {
     return std::string(status.text());
   }
 
+  // Peers reach the buffers where they are.
+  bool is_direct(const Subject& subject) const {
+    return options_.symmetric || subject.communicator.state()->world.one_process;
+  }
+
   // Algorithm, protocol and transport, as the library chose them.
   void describe(const Subject& subject, const Task& task, Row& row) const {
     const CommunicatorState& state = *subject.communicator.state();
     // The choice goes by the bytes that the API's count makes.
-    const auto choice = choose(collective_.collective, task.count * size_of(task.type), task.type, options_.symmetric,
+    const auto choice = choose(collective_.collective, task.count * size_of(task.type), task.type, is_direct(subject),
                                state.world, nullptr, needs_of(task.op, false));
     if (copies_only()) {
       row.algo = row.proto = "copy";

@@ -128,7 +128,7 @@ Status check_usable(const CommunicatorState* s, std::string_view name) {
 
 Status run_in_turn(CommunicatorState& s, CallKey key, const Buffers& buffers, const Reduction& reduction,
                    Uneven* uneven) {
-  if (s.had_symmetric.load(std::memory_order_relaxed) && uneven == nullptr)
+  if (s.may_be_symmetric.load(std::memory_order_relaxed) && uneven == nullptr) [[unlikely]]
     key.symmetric = s.is_symmetric(buffers.input, buffers.input_bytes, buffers.output, buffers.output_bytes);
   if (s.last_ready != nullptr && s.last_ready->key == key && key.collective != Collective::kExchange) [[likely]]
     return s.run(*s.last_ready, buffers.input, buffers.output, reduction, uneven);

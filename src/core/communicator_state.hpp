@@ -157,7 +157,7 @@ struct CommunicatorState {
 
   // Symmetric memory: offset in the arena -> bytes. Changed under the turn, read under it.
   std::map<std::uint64_t, std::uint64_t> symmetric;
-  std::atomic<bool> had_symmetric{false};
+  std::atomic<bool> may_be_symmetric{false};  ///< there was mem_alloc memory, or any memory is as good (one process)
 
   // How it ended. `ended` is set once, after `end_status` (release).
   mutable std::mutex end_mutex;
@@ -234,6 +234,9 @@ struct CommunicatorState {
   void end_children();
   /// Tells every rank that can be told, and was not yet by this one, how the communicator ended.
   void tell_peers();
+  /// After a call failed that lets other ranks of this process touch its buffers: none of them does any more when this
+  /// returns. Under the turn.
+  void await_peers_turns();
   /// Takes over the error with which a peer has ended, if it has: for one that could not tell this rank.
   void learn_from(Rank peer);
   /// Notices what others told. Any thread; one load when there is nothing.
@@ -256,7 +259,7 @@ struct CommunicatorState {
   void note_untaken(const ReadyCall& call);
 
   // symmetric.cpp
-  /// Both buffers of a call lie in mem_alloc memory. Under the turn.
+  /// Both buffers of a call lie in mem_alloc memory, or all ranks are in one process. Under the turn.
   bool is_symmetric(const void* input, std::size_t input_bytes, const void* output, std::size_t output_bytes) const;
 
   // diagnosis.cpp

@@ -39,11 +39,12 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   if (count > kMostElements / static_cast<std::uint64_t>(s.size)) return "no communicator has that many elements";
   std::string text;
   std::vector<Rejected> rejected;
-  const bool may_be_symmetric = s.had_symmetric.load(std::memory_order_relaxed);
+  const bool may_be_symmetric = s.may_be_symmetric.load(std::memory_order_relaxed);
   const std::uint64_t bytes = count * size_of(type);
   if (const Status bad = check_reduction(op, type); !bad.ok()) return bad.to_string();
   const OperatorNeeds needs = needs_of(op.op(), op.user() != nullptr && op.user()->commutative == Commutative::kNo);
-  const auto choice = choose(collective, bytes, type, false, s.world, &rejected, needs);
+  const bool any_memory = s.world.one_process && collective != Collective::kBarrier && count != 0;
+  const auto choice = choose(collective, bytes, type, any_memory, s.world, &rejected, needs);
   if (!choice.ok()) return choice.status().to_string();
   const Algorithm& a = *choice->algorithm;
   text +=
@@ -67,7 +68,7 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
     text += format("  layout     {}, digest {:016x}\n", s.world.layout->to_text(), s.world.layout_digest);
   // What was measured needs no prediction, and shared memory's rates depend on too much for a good one.
   if (!choice->measured)
-    text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, false, s.world, needs)));
+    text += format("  predicted  {}\n", predictions_text(candidates(collective, bytes, any_memory, s.world, needs)));
   const int roundings = roundings_of(a, s.world);
   text += format("  roundings  {} of each element{}\n", roundings,
                  accumulates_wider(type) && roundings > 0 ? ", each from a 32-bit accumulator" : "");
@@ -79,7 +80,7 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
   }
   text += "\n";
   for (const Rejected& r : rejected) text += format("  not {}: {}\n", r.algorithm, r.reason);
-  if (may_be_symmetric) {
+  if (may_be_symmetric && !any_memory) {
     const auto direct = choose(collective, bytes, type, true, s.world, nullptr, needs);
     if (direct.ok() && direct->algorithm->zero_copy)
       text += format("  with mem_alloc buffers: {}\n", direct->algorithm->name);

@@ -4,9 +4,12 @@
 // Who finds an error writes it into every peer's block (a record of the finder's own there, so nobody has to be alive
 // to make room), raises the block's flag and rings. Waits look at the flag; async_error() looks at it between calls.
 // The first error that a rank learns is the one it keeps.
+#include <sched.h>
+
 #include <cstring>
 
 #include "base/log.hpp"
+#include "base/os/membarrier.hpp"
 #include "base/status.hpp"
 #include "core/communicator_state.hpp"
 #include "exec/channel_key.hpp"
@@ -113,6 +116,21 @@ void CommunicatorState::send_off() {
     Endpoint& endpoint = proxied.queue->endpoint();
     while (!endpoint.idle() && !deadline.passed())
       if (!endpoint.progress().ok()) break;
+  }
+}
+
+void CommunicatorState::await_peers_turns() {
+  tell_peers();  // also one that it was told: whoever told it may not have come to all others yet
+  if (fenced) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } else {
+    os::membarrier();
+  }
+  for (Rank p = 0; p < size; ++p) {
+    const PeerView* const peer = channels->find(p);
+    if (p == rank || peer == nullptr || peer->block == nullptr) continue;
+    // acquire: pairs with guarded_turn. What a turn does before it looks at errors is a few MiB at most.
+    while (peer->block_header()->turning.load(std::memory_order_acquire) != 0) ::sched_yield();
   }
 }
 

@@ -176,6 +176,7 @@ Status CommunicatorState::end(ReadyCall& call, Progress progress) {
   }
   check_ended();
   send_off();
+  if (call.bound.touches_peers) await_peers_turns();
   live.waiting.store(0, std::memory_order_relaxed);
   return end_error_in(call, waiting);
 }

@@ -153,6 +153,9 @@ struct alignas(kLineSpacing) BlockHeader {
   alignas(kLineSpacing) Doorbell doorbell;
   alignas(kLineSpacing) LiveState live;
   alignas(kLineSpacing) std::atomic<std::uint64_t> errors;  ///< not 0: some ErrorRecord was published
+  /// Not 0: the rank is in a turn of a call that touches peers' buffers (Executor::turn); in release, pairs with
+  /// CommunicatorState::await_peers_turns.
+  alignas(kLineSpacing) std::atomic<std::uint32_t> turning;
   alignas(kLineSpacing) std::atomic<std::uint32_t> cpu;  ///< where the rank began its last call, plus one; 0: unknown
 };
 inline constexpr std::uint64_t kBlockMagic = 0x686f636b626c6b31;  // "hockblk1"

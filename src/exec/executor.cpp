@@ -104,6 +104,27 @@ void Executor::after_sleep() {
   watched_.clear();
 }
 
+/// Peers' buffers are plain memory of the same process, which their owner may free as soon as its call has failed. So
+/// it waits until nobody is in such a turn, and no turn begins after an error was published. Flag, then look; there
+/// errors, then the flag: one of the two sees the other. The fence in between is here, or the owner's membarrier.
+Progress Executor::guarded_turn() {
+  BlockHeader& own = channels_.block();
+  if (fenced_) {
+    own.turning.exchange(1, std::memory_order_seq_cst);
+  } else {
+    own.turning.store(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  Progress progress = Progress::kFailed;
+  if (own.errors.load(std::memory_order_seq_cst) == 0) {
+    progress = tape_ != nullptr ? turn_of_tape() : turn_of_lanes();
+  } else {
+    policy_.set_fault({LaneFault::Kind::kAborted, 0, -1, 0, {}});
+  }
+  own.turning.store(0, std::memory_order_release);
+  return progress;
+}
+
 void Executor::abandon() {
   for (const Channels::Proxied& proxied : channels_.proxies()) proxied.queue->cancel();
 }

@@ -25,7 +25,7 @@ struct Drain {
 /// One thread at a time. Kept by its communicator from call to call, so that starting one allocates nothing.
 class Executor {
  public:
-  Executor(Channels& channels, bool fenced) : channels_(channels), policy_(channels, fenced) {}
+  Executor(Channels& channels, bool fenced) : channels_(channels), fenced_(fenced), policy_(channels, fenced) {}
   ~Executor() { after_sleep(); }
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -43,7 +43,11 @@ class Executor {
   }
 
   /// Advance all lanes as far as they go. `moved()` says whether any step was done.
-  HOCKET_INLINE Progress turn() { return tape_ != nullptr ? turn_of_tape() : turn_of_lanes(); }
+  HOCKET_INLINE Progress turn() {
+    if (call_->touches_peers) [[unlikely]]
+      return guarded_turn();
+    return tape_ != nullptr ? turn_of_tape() : turn_of_lanes();
+  }
   bool moved() const { return moved_; }
   /// Something is on its way that only moves when turn() is called.
   bool driving() const;
@@ -63,6 +67,7 @@ class Executor {
   /// Which queues to drive: see drive_proxies().
   enum class Drive { kAll, kWanted, kPosted };
   Progress drive_proxies(Drive which);
+  Progress guarded_turn();
   void start_lanes();
   Progress turn_of_lanes();
   /// Whether all peers have taken what the call must see taken.
@@ -82,6 +87,7 @@ class Executor {
   bool waits_for(int peer) const;
 
   Channels& channels_;
+  const bool fenced_;
   std::vector<Endpoint*> watched_;
   HostLane policy_;
   const BoundCall* call_ = nullptr;

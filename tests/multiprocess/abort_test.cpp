@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // abort_test.cpp: communicators that are ended on purpose, are given up while they are made, or cannot be made at all.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <future>
 
@@ -91,6 +92,50 @@ TEST_P(Abort, OfOneCommunicatorLeavesAnotherThatWasMadeOfTheSameAlone) {
     EXPECT_OK(comm.async_error());
     EXPECT_OK(comm.barrier());
   });
+}
+
+// Ranks that are threads of one process read and write each other's buffers where they lie.
+TEST_P(Abort, BuffersMayBeGoneAsSoonAsTheCallHasFailed) {
+  constexpr std::size_t kBytes = std::size_t{6} << 20, kCount = kBytes / sizeof(float);
+  for (unsigned round = 0; round < 12; ++round) {
+    std::atomic<int> running{0}, left{0};
+    run_ranks(3, GetParam(), {}, [&](Communicator& comm) {
+      // Whoever touches them afterwards ends the test.
+      void* const memory = ::mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      auto* const input = static_cast<float*>(memory);
+      float* const output = input + kCount;
+      std::thread other;
+      if (comm.rank() == 0)
+        other = std::thread([&] {
+          EXPECT_TRUE(eventually([&] { return running == 3; }));
+          std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+          comm.abort();
+        });
+      Stream stream;
+      Status status;
+      for (unsigned k = 0; status.ok(); ++k) {
+        if (k == 1) ++running;
+        switch ((round + k) % 6) {
+          case 0: status = comm.all_reduce(input, output, kCount, DataType::kFloat32, ReduceOp::kSum); break;
+          case 1: status = comm.all_gather(input, output, kCount / 3, DataType::kFloat32); break;
+          case 2: status = comm.reduce_scatter(input, output, kCount / 3, DataType::kFloat32, ReduceOp::kSum); break;
+          case 3: status = comm.all_to_all(input, output, kCount / 3, DataType::kFloat32); break;
+          case 4: status = comm.broadcast(input, output, kCount, DataType::kFloat32, 1); break;
+          case 5:
+            status = comm.all_reduce(input, output, kCount, DataType::kFloat32, ReduceOp::kMax, stream);
+            if (status.ok()) status = stream.synchronize();
+        }
+      }
+      ::mprotect(memory, 2 * kBytes, PROT_NONE);
+      EXPECT_EQ(status.code(), Code::kAborted) << status.to_string();
+      if (other.joinable()) other.join();
+      // Until all have left: what is mapped here next would hide it.
+      ++left;
+      EXPECT_TRUE(eventually([&] { return left == 3; }));
+      ::munmap(memory, 2 * kBytes);
+    });
+  }
 }
 
 TEST_P(Abort, OfACommunicatorThatIsGoneOnOneRankIsToldToTheRest) {

@@ -126,13 +126,13 @@ TEST(TunerOfRanks, AnotherChoiceOnOneRankIsAMismatchThatNamesBothAndTheTuner) {
 
 TEST(TunerOfRanks, AChoiceThatCannotBeUsedIsAnErrorOfTheCallAndLosesNothing) {
   run_with(
-      2, [](Rank) { return wants("two_shot_zero_copy"); },
+      2, [](Rank) { return wants("three_shot"); },
       [](Rank, Result<Communicator>& comm) {
         ASSERT_TRUE(comm.ok()) << comm.status().to_string();
         std::vector<float> data(10, 1.0F);
         const Status status = sum(*comm, data);
         EXPECT_EQ(status.code(), Code::kInvalidArgument);
-        EXPECT_NE(status.text().find("the tuner 'test' wants two_shot_zero_copy"), std::string_view::npos)
+        EXPECT_NE(status.text().find("the tuner 'test' wants three_shot"), std::string_view::npos)
             << status.text();
         EXPECT_OK(comm->barrier());
       });

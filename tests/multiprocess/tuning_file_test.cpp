@@ -54,7 +54,8 @@ class TuningFile : public testing::Test {
 
 TEST_F(TuningFile, EqualRowsInFilesOfAnyNameAreUsedAndShown) {
   const std::string rows =
-      "all_reduce direct any any two_shot auto 4096\nall_reduce crowded any any two_shot auto 4096";
+      "all_reduce direct any any two_shot auto 4096\nall_reduce crowded any any two_shot auto 4096\n"
+      "all_reduce symmetric any any two_shot auto 4096";
   const std::string a = write("a", rows), b = write("b", "# the same\n" + rows);
   run(a, b, [&](Rank r, Result<Communicator>& comm) {
     ASSERT_TRUE(comm.ok()) << comm.status().text();
