@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/progress.hpp"
 
+#include <sched.h>
+
 #include <chrono>
 #include <thread>
 
@@ -31,6 +33,7 @@ Status ProgressThread::submit(std::shared_ptr<ProgressTask> task) {
       thread_ = std::move(*thread);
       started_ = true;
     }
+    place_.keep_off(::sched_getcpu());
     arrived_.push_back(std::move(task));
   }
   wake();
@@ -46,6 +49,10 @@ void ProgressThread::wake() {
 void ProgressThread::run() {
   // Turns without a move before sleeping; a peer usually answers within some.
   constexpr int kIdleTurns = 64;
+  {
+    const std::lock_guard lock(mutex_);
+    place_.settle();
+  }
   std::vector<std::shared_ptr<ProgressTask>> tasks;
   const std::atomic<std::uint32_t>& word = header_.bells[kBell];
   int idle = 0;

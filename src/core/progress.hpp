@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/os/thread.hpp"
+#include "base/os/thread_place.hpp"
 #include "hocket/status.hpp"
 #include "transport/doorbell.hpp"
 
@@ -48,6 +49,7 @@ class ProgressThread {
   std::vector<std::shared_ptr<ProgressTask>> arrived_;
   bool stop_ = false;
   bool started_ = false;
+  os::ThreadPlace place_;  // under mutex_
   os::Thread thread_;
 };
 
