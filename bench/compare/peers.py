@@ -23,8 +23,8 @@ class Setting:
     most_ranks: int = 0  # 0: any
 
 
-def build(root, out, say):
-    """The programs of all peers that are installed, by name. `out` is a folder."""
+def build(root, out, say, only=()):
+    """The programs of all peers that are installed, by name. `out` is a folder; `only`: of these names."""
     os.makedirs(out, exist_ok=True)
     source = f"{root}/bench/peers"
     ucc = os.environ.get("UCC_PREFIX", "")
@@ -40,6 +40,8 @@ def build(root, out, say):
     }
     built = {}
     for name, (compiler, file, libraries) in jobs.items():
+        if only and name not in only:
+            continue
         program = f"{out}/{name}"
         if not os.path.exists(file) or not shutil.which(compiler[0]):
             say(f"{name}: {compiler[0]} is not installed")

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // micro/limits.cpp: what the machine allows, measured by the harness of bench/compare beside the libraries: the bare
-// data movement of each collective when every rank loads and stores every other's buffers (direct access), with nothing
-// else: no meeting, no flag, no staging. No library is faster where its buffers are this large; where a line's way from
-// core to core counts (small messages), the harness's `probe` is the limit.
+// data movement of each collective when every rank loads and stores every other's buffers (direct access), and as many
+// meetings of all ranks in each call as --setting says, a cache line each way. With one (the default) each rank knows
+// when its output is complete and its input may change; a library needs a second one, since no rank may touch another's
+// buffers before that one has come; none is what memory and caches alone allow. No staging. No library is faster where
+// its buffers are this large; where a line's way from core to core counts (small messages), the harness's `probe` is
+// the limit.
 //
 // all_reduce: rank r reduces part r of all inputs and stores it in all outputs. all_gather, all_to_all: each copies
 // what it gets. reduce_scatter: each reduces its part. broadcast: each but the root copies. Stores go past the caches
@@ -122,18 +125,30 @@ struct Shared {
   // other out of the first cache, which costs 5 times here, and would not happen to buffers of separate programs.
   static constexpr std::size_t kShareBytes = (std::size_t{3} << 30) + std::size_t{5003} * 4096;
   std::byte* base = nullptr;
+  /// How often each rank has come to a meeting; 128 bytes apart.
+  struct alignas(128) Arrival {
+    std::atomic<std::uint64_t> count;
+  };
+  Arrival* arrivals = nullptr;
 
   explicit Shared(int ranks) {
-    void* memory = mmap(nullptr, kShareBytes * static_cast<std::size_t>(ranks), PROT_READ | PROT_WRITE,
+    const std::size_t all = kShareBytes * static_cast<std::size_t>(ranks);
+    void* memory = mmap(nullptr, all + sizeof(Arrival) * kMostRanks, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) give_up(std::string("mmap: ") + std::strerror(errno));
     base = static_cast<std::byte*>(memory);
+    arrivals = reinterpret_cast<Arrival*>(base + all);
   }
 };
 
 class Limits : public Library {
  public:
-  Limits(Shared& shared, Meeting& meeting) : shared_(shared), me_(meeting.rank()), ranks_(meeting.ranks()) {
+  Limits(Shared& shared, Meeting& meeting, int meetings)
+      : shared_(shared),
+        me_(meeting.rank()),
+        ranks_(meeting.ranks()),
+        meetings_(meetings),
+        crowded_(meeting.crowded()) {
     const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     cache_bytes_ = cache > 0 ? static_cast<std::size_t>(cache) : std::size_t{32} << 20;
   }
@@ -150,10 +165,17 @@ class Limits : public Library {
   }
 
   void call(const Call& c) override {
+    if (meetings_ > 1) meet();
     with_type(c.type, [&](auto zero) { move<decltype(zero)>(c); });
+    if (meetings_ > 0) meet();
   }
 
  private:
+  void meet() {
+    shared_.arrivals[me_].count.store(++met_, std::memory_order_release);
+    for (int r = 0; r < ranks_; ++r)
+      while (shared_.arrivals[r].count.load(std::memory_order_acquire) < met_) crowded_ ? void(sched_yield()) : relax();
+  }
   std::byte* share(int rank) const { return shared_.base + Shared::kShareBytes * static_cast<std::size_t>(rank); }
   /// The same place in another rank's memory.
   template <class T>
@@ -202,7 +224,9 @@ class Limits : public Library {
   }
 
   Shared& shared_;
-  const int me_, ranks_;
+  const int me_, ranks_, meetings_;
+  const bool crowded_;
+  std::uint64_t met_ = 0;
   std::size_t cache_bytes_ = 0, used_ = 0;
 };
 
@@ -214,7 +238,7 @@ int main(int argc, char** argv) {
   return start_ranks(options, [&](int rank) {
     Meeting meeting(options.segment, rank, options.ranks);
     place(rank, options.ranks, true);
-    Limits library(shared, meeting);
+    Limits library(shared, meeting, options.setting.empty() ? 1 : std::atoi(options.setting.c_str()));
     Server(library, meeting, options).run();
   });
 }

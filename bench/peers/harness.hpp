@@ -32,6 +32,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -70,11 +71,14 @@ inline void relax() {
 
 enum class What { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast };
 constexpr const char* kWhatNames[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"};
-enum class Type { kFloat32, kFloat64, kInt32, kInt64 };
-constexpr const char* kTypeNames[] = {"float32", "float64", "int32", "int64"};
+enum class Type { kFloat32, kFloat64, kInt32, kInt64, kBfloat16, kFloat16 };
+constexpr const char* kTypeNames[] = {"float32", "float64", "int32", "int64", "bfloat16", "float16"};
 
+inline bool is_short(Type type) {
+  return type == Type::kBfloat16 || type == Type::kFloat16;
+}
 inline std::size_t size_of(Type type) {
-  return type == Type::kFloat32 || type == Type::kInt32 ? 4 : 8;
+  return is_short(type) ? 2 : type == Type::kFloat32 || type == Type::kInt32 ? 4 : 8;
 }
 
 /// One call. `count` is the elements of a rank's part, or of the buffer for all_reduce and broadcast; reductions are
@@ -98,6 +102,8 @@ class Library {
     return static_cast<std::byte*>(memory);
   }
   virtual void release(std::byte* memory, std::size_t bytes) { munmap(memory, bytes); }
+  /// Elements of 16 bits are no type of all compilers and libraries.
+  virtual bool takes(Type type) const { return !is_short(type); }
   virtual void begin(const Call&) {}  ///< before the first of many equal calls
   virtual void call(const Call& call) = 0;
   virtual void finish() {}    ///< after the last
@@ -270,6 +276,23 @@ inline double base_value(std::size_t i) {
   return static_cast<double>((i ^ (i >> 7)) & 31);
 }
 
+/// A 16-bit float with so many bits of exponent; for values that it holds exactly, as small whole numbers are.
+template <int exponent_bits>
+struct Short {
+  std::uint16_t bits = 0;
+  Short() = default;
+  explicit Short(double value) {
+    constexpr int kFraction = 15 - exponent_bits;
+    constexpr int kBias = (1 << (exponent_bits - 1)) - 1;
+    if (value == 0) return;
+    int exponent = 0;
+    const double fraction = 2 * std::frexp(value < 0 ? -value : value, &exponent);  // 1 to 2
+    bits = static_cast<std::uint16_t>((value < 0 ? 0x8000 : 0) | (exponent - 1 + kBias) << kFraction);
+    bits = static_cast<std::uint16_t>(bits + std::lround((fraction - 1) * (1 << kFraction)));
+  }
+  friend bool operator!=(Short a, Short b) { return a.bits != b.bits; }
+};
+
 template <class T>
 void write_values(std::byte* to, std::size_t count, double add) {
   T* out = reinterpret_cast<T*>(to);
@@ -295,6 +318,16 @@ auto with_type(Type type, const Function& f) {
     case Type::kInt32: return f(std::int32_t{});
     case Type::kInt64: return f(std::int64_t{});
     default: return f(float{});
+  }
+}
+
+/// Those of 16 bits as well.
+template <class Function>
+auto with_any_type(Type type, const Function& f) {
+  switch (type) {
+    case Type::kBfloat16: return f(Short<8>{});
+    case Type::kFloat16: return f(Short<5>{});
+    default: return with_type(type, f);
   }
 }
 
@@ -379,7 +412,7 @@ class Server {
 
   void begin(const std::string& what, const std::string& type, std::size_t bytes, std::size_t offset) {
     const int w = index_of(kWhatNames, what), t = index_of(kTypeNames, type);
-    if (w < 0 || t < 0) return answer("no such collective or type");
+    if (w < 0 || t < 0 || !library_.takes(static_cast<Type>(t))) return answer("no such collective or type");
     if (open_) return answer("no: a case is open");
     const auto ranks = static_cast<std::size_t>(meeting_.ranks());
     call_.what = static_cast<What>(w);
@@ -494,7 +527,7 @@ class Server {
     const int me = meeting_.rank(), ranks = meeting_.ranks();
     const std::size_t element = size_of(call_.type);
     std::memset(call_.output, 0x7f, whole_ * element);
-    with_type(call_.type, [&](auto zero) {
+    with_any_type(call_.type, [&](auto zero) {
       using T = decltype(zero);
       if (call_.what == What::kAllToAll) {
         for (int to = 0; to < ranks; ++to)
@@ -513,7 +546,7 @@ class Server {
     const int me = meeting_.rank(), ranks = meeting_.ranks();
     const std::size_t part = call_.count * size_of(call_.type);
     const double others = ranks * (ranks - 1) / 2.0;
-    return with_type(call_.type, [&](auto zero) {
+    return with_any_type(call_.type, [&](auto zero) {
       using T = decltype(zero);
       std::size_t wrong = 0;
       switch (call_.what) {

@@ -21,6 +21,8 @@ hocket::DataType type_of(Type type) {
     case Type::kFloat64: return hocket::DataType::kFloat64;
     case Type::kInt32: return hocket::DataType::kInt32;
     case Type::kInt64: return hocket::DataType::kInt64;
+    case Type::kBfloat16: return hocket::DataType::kBfloat16;
+    case Type::kFloat16: return hocket::DataType::kFloat16;
     default: return hocket::DataType::kFloat32;
   }
 }
@@ -40,6 +42,7 @@ class Hocket : public Library {
     if (!symmetric_) return Library::release(memory, bytes);
     check(communicator_.mem_free(memory));
   }
+  bool takes(Type) const override { return true; }
   void begin(const Call& call) override { type_ = type_of(call.type); }
   void call(const Call& c) override {
     switch (c.what) {

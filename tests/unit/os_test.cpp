@@ -20,6 +20,8 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "base/os/abort.hpp"
 #include "base/os/clock.hpp"
@@ -31,6 +33,7 @@
 #include "base/os/random.hpp"
 #include "base/os/socket.hpp"
 #include "base/os/thread.hpp"
+#include "base/os/thread_place.hpp"
 #include "base/os/unique_fd.hpp"
 
 namespace hocket::os {
@@ -613,6 +616,55 @@ TEST(Thread, AForkedChildDoesNotWaitForAThreadItDoesNotHave) {
   });
   EXPECT_EQ(child.exit_code(), 0);
   flag.raise();
+}
+
+TEST(ThreadPlace, IsOffItsCallersCoresWhileTheMaskHasAnother) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+  if (cpus.size() < 2) GTEST_SKIP() << "one core";
+  ThreadPlace place;
+  std::promise<pid_t> settled;
+  std::promise<void> done;
+  std::thread thread([&, end = done.get_future()]() mutable {
+    place.settle();
+    settled.set_value(::gettid());
+    end.wait();
+  });
+  const pid_t id = settled.get_future().get();
+  const auto mask = [&] {
+    cpu_set_t now;
+    EXPECT_EQ(::sched_getaffinity(id, sizeof now, &now), 0);
+    return now;
+  };
+  place.keep_off(-1);
+  cpu_set_t now = mask();
+  EXPECT_TRUE(CPU_EQUAL(&now, &allowed));
+  place.keep_off(cpus[0]);
+  now = mask();
+  EXPECT_FALSE(CPU_ISSET(cpus[0], &now));
+  EXPECT_EQ(CPU_COUNT(&now), static_cast<int>(cpus.size()) - 1);
+  // With no core left it may use all again.
+  for (const int cpu : cpus) place.keep_off(cpu);
+  now = mask();
+  EXPECT_TRUE(CPU_EQUAL(&now, &allowed));
+  // Cores are free again some time after the last call from there.
+  for (int k = 0; k < 10'000; ++k) place.keep_off(cpus[1]);
+  now = mask();
+  EXPECT_FALSE(CPU_ISSET(cpus[1], &now));
+  EXPECT_TRUE(CPU_ISSET(cpus[0], &now));
+  // A mask that somebody else gives it is kept.
+  cpu_set_t other;
+  CPU_ZERO(&other);
+  CPU_SET(cpus[1], &other);
+  ASSERT_EQ(::sched_setaffinity(id, sizeof other, &other), 0);
+  for (int k = 0; k < 10'000; ++k) place.keep_off(cpus[k % 2]);
+  now = mask();
+  EXPECT_TRUE(CPU_EQUAL(&now, &other));
+  done.set_value();
+  thread.join();
 }
 
 TEST(Random, TokensDifferAndPrintAs32Digits) {
