@@ -4,7 +4,8 @@
 // Every rank calls the same collectives in the same order on a communicator, with the same count, type, operation and
 // root; a difference is found and reported on all of them (Code::kMismatch). A rank that makes no call at all, or waits
 // in a send or receive that nobody answers, is waited for: after HOCKET_WARN_AFTER the others say for whom,
-// HOCKET_TIMEOUT makes it an error. Buffers are host memory: plain, or from mem_alloc(), which peers reach directly.
+// HOCKET_TIMEOUT makes it an error. Buffers are host memory: plain, or from mem_alloc(), which peers reach directly;
+// between threads of one process they reach any memory.
 // They may be unaligned; output may be input where said. A count of zero is allowed, with null buffers.
 //
 // Threads: a communicator may be called from any thread; calls on one communicator run one after the other in the order
