@@ -23,14 +23,14 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(about "hocket moves and reduces data between the ranks of a job: all-reduce, all-gather, reduce-scatter, \
-all-to-all, broadcast and their kin. It runs with and without GPUs, proves its algorithms before it runs them, and turns \
+all-to-all, broadcast and their kin. It works on host memory, also where there is no GPU, proves its algorithms before it runs them, and turns \
 a rank that dies, hangs or calls something else into an error that names it.")
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${hocket_runtime_package})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "collective communication for GPUs and hosts, shared library
+set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "collective communication on host memory, shared library
 ${about}
 .
 This package holds the library that programs link.")
@@ -38,7 +38,7 @@ This package holds the library that programs link.")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME ${hocket_dev_package})
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${hocket_runtime_package} (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-set(CPACK_DEBIAN_DEV_DESCRIPTION "collective communication for GPUs and hosts, development files
+set(CPACK_DEBIAN_DEV_DESCRIPTION "collective communication on host memory, development files
 ${about}
 .
 This package holds the headers, the CMake package hocket::hocket, the pkg-config file and the examples.")
@@ -46,7 +46,7 @@ This package holds the headers, the CMake package hocket::hocket, the pkg-config
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ${hocket_tools_package})
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_TOOLS_DESCRIPTION "collective communication for GPUs and hosts, the hocket command
+set(CPACK_DEBIAN_TOOLS_DESCRIPTION "collective communication on host memory, the hocket command
 ${about}
 .
 This package holds the command that starts ranks (hocket run), measures collectives (hocket perf), shows what a running

@@ -201,9 +201,19 @@ std::string verdict(std::uint64_t communicator, int size, const std::map<Rank, S
     any_in_call |= seen.in_call || seen.waits_for >= 0;
   }
   const std::string done = least == most ? format("{}", most) : format("{} to {}", least, most);
-  if (moves) return text + format("moves, {} collectives ended", done);
-  if (!any_in_call) return text + format("idle, no rank is in a call, {} collectives ended", done);
-  return text + format("STANDS STILL after {} collectives", done) + culprits_text(ranks, size);
+  if (moves) {
+    text += format("moves, {} collectives ended", done);
+  } else if (!any_in_call) {
+    text += format("idle, no rank is in a call, {} collectives ended", done);
+  } else {
+    text += format("STANDS STILL after {} collectives", done) + culprits_text(ranks, size);
+  }
+  // Also where nobody else is seen to wait for it.
+  for (const auto& [rank, seen] : ranks)
+    if (seen.stopped && text.find(format("kill -CONT {} ", seen.pid)) == std::string::npos)
+      text += format("\n  rank {}'s process {} is stopped, by a signal or a debugger: kill -CONT {} lets it go on",
+                     rank, seen.pid, seen.pid);
+  return text;
 }
 
 void print_block(const Block& block, std::uint64_t last) {
@@ -364,7 +374,8 @@ int ps_main(int argc, char** argv) {
   for (const Process& process : processes) {
     const auto stat = os::process_stat(process.pid);
     const std::string command = command_of(process.pid);
-    print(stdout, "process {}{}{}{}\n", process.pid, stat.ok() && stat->stopped() ? ", stopped" : "",
+    print(stdout, "process {}{}{}{}\n", process.pid,
+          stat.ok() && stat->stopped() ? format(", stopped (kill -CONT {} lets it go on)", process.pid) : std::string(),
           process.pid != pid ? format(", started by {}", stat.ok() ? stat->parent : 0) : std::string(),
           command.empty() ? "" : ": " + command);
     if (process.blocks.empty())

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/status.hpp"
 #include "bench/perf/plot.hpp"
@@ -119,6 +120,27 @@ std::vector<std::string> compare_table(const std::vector<Row>& rows) {
   return lines;
 }
 
+std::string placement_note(const std::vector<RankInfo>& ranks) {
+  std::map<std::string_view, std::vector<const RankInfo*>> hosts;
+  for (const RankInfo& rank : ranks) hosts[rank.host].push_back(&rank);
+  std::string text;
+  bool may_meet = false;
+  for (const auto& [host, there] : hosts) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (const RankInfo* rank : there) {
+      CPU_OR(&all, &all, &rank->allowed);
+      may_meet |= there.size() > 1 && CPU_COUNT(&rank->allowed) > 1;
+    }
+    const auto cpus = static_cast<std::size_t>(CPU_COUNT(&all));
+    if (cpus != 0 && there.size() > cpus)
+      text += format("{}{} ranks share {} CPU{} of {}", text.empty() ? "" : ", ", there.size(), cpus,
+                     cpus == 1 ? "" : "s", host);
+  }
+  if (!text.empty()) return text + ": they take turns, so times are those of a crowded host";
+  return may_meet ? "not pinned: two ranks may come to run on one CPU; --pin gives each its own" : "";
+}
+
 Result<std::unique_ptr<Report>> Report::open(const Options& options, std::string version) {
   std::unique_ptr<Report> report(new Report(options, std::move(version)));
   if (!options.csv.empty()) {
@@ -153,6 +175,8 @@ void Report::write_plot() {
 
 void Report::head(const std::vector<RankInfo>& ranks, const std::string& description) {
   ranks_ = ranks;
+  const std::string placement = placement_note(ranks);
+  if (!placement.empty() && options_.json) notes_.push_back(placement);
   if (options_.json) return;
   const Options& o = options_;
   print(stdout, "# hocket {} perf: {}\n", version_, description);
@@ -178,6 +202,7 @@ void Report::head(const std::vector<RankInfo>& ranks, const std::string& descrip
     print(stdout, "#  Rank {:2} Pid {:6} on {:>10} cpu {}{}\n", r, ranks[r].pid, ranks[r].host, ranks[r].cpu,
           o.pin ? " (pinned)" : "");
   }
+  if (!placement.empty()) print(stdout, "# {}\n", placement);
   print(stdout, "#\n");
   if (o.compare) {
     // One line an algorithm, not wider than 120 columns.

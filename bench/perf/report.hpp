@@ -2,6 +2,8 @@
 // perf/report.hpp: results as nccl-tests' table, as CSV and as JSON. Rank 0's alone; the others have none.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -30,8 +32,13 @@ struct Row {
 struct RankInfo {
   char host[64];
   int pid;
-  int cpu;
+  int cpu;            ///< where it is when it says so
+  cpu_set_t allowed;  ///< where it may be
 };
+
+/// What a reader of the times has to know of where ranks run: that they share CPUs, or may come to share one; empty if
+/// each has a CPU to itself.
+std::string placement_note(const std::vector<RankInfo>& ranks);
 
 /// algbw and busbw from the other values of a row; 0 where there is no time.
 void set_bandwidths(Row& row, double bus_factor);

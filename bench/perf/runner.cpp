@@ -142,6 +142,7 @@ class Runner {
     if (::gethostname(mine.host, sizeof mine.host - 1) < 0) std::strcpy(mine.host, "?");
     mine.pid = ::getpid();
     mine.cpu = ::sched_getcpu();
+    if (::sched_getaffinity(0, sizeof mine.allowed, &mine.allowed) != 0) CPU_ZERO(&mine.allowed);
     HOCKET_ASSIGN(const std::vector<RankInfo> all, gather(std::span<const RankInfo>(&mine, 1)));
     if (!me_.report) return {};
     const int processes = me_.size / options_.threads;

@@ -41,7 +41,7 @@ struct Algorithm {
   int (*pieces)(int world) = nullptr;
   /// How often an element is rounded when each Move rounds once (16-bit types).
   int (*roundings)(int world) = nullptr;
-  std::string_view source;  ///< the paper
+  std::string_view source;  ///< what it does, and the paper: differs from those of the collective's others
 };
 
 /// Pieces of a slot of an algorithm's plans.

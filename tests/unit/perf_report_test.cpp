@@ -2,6 +2,7 @@
 // The numbers of hocket perf: bandwidths, statistics, rows as CSV and JSON, counts of sizes.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <sstream>
 #include <thread>
 
@@ -169,6 +170,21 @@ TEST(PerfReport, ComparedAlgorithmsAreLinesOfAtMost120ColumnsAndTheFastestIsMark
   EXPECT_EQ(lines[0].find("*"), lines[0].rfind("*")) << lines[0];
   EXPECT_NE(lines[1].find("* 9999.99"), std::string::npos) << lines[1];
   EXPECT_NE(lines[2].find("N/A"), std::string::npos) << lines[2];
+}
+
+TEST(PerfReport, SaysWhereRanksShareACpuOrMayComeTo) {
+  const auto rank = [](const char* host, std::initializer_list<int> cpus) {
+    RankInfo info{};
+    std::strcpy(info.host, host);
+    for (const int cpu : cpus) CPU_SET(cpu, &info.allowed);
+    return info;
+  };
+  EXPECT_EQ(placement_note({rank("a", {0}), rank("a", {1})}), "");
+  EXPECT_EQ(placement_note({rank("a", {0, 1})}), "") << "one rank alone meets nobody";
+  EXPECT_EQ(placement_note({rank("a", {0, 1}), rank("b", {0, 1})}), "");
+  EXPECT_NE(placement_note({rank("a", {0, 1}), rank("a", {0, 1})}).find("--pin"), std::string::npos);
+  EXPECT_EQ(placement_note({rank("a", {0}), rank("a", {0}), rank("b", {0})}).find("2 ranks share 1 CPU of a:"), 0u);
+  EXPECT_EQ(placement_note({rank("a", {0, 1}), rank("a", {0, 1}), rank("a", {0, 1})}).find("3 ranks share 2 CPUs"), 0u);
 }
 
 TEST(PerfReport, JsonIsEscapedAndSaysNullForUnchecked) {
