@@ -122,6 +122,8 @@ class Fabric {
   double speed(int rank) const;
   /// Equal for links, or ranks, that nothing here tells apart.
   double link_factor(int id) const;
+  /// No link and no rank is slowed.
+  bool even() const { return link_factor_.empty() && rank_factor_.empty(); }
 
  private:
   struct Local {

@@ -88,9 +88,7 @@ class Folder {
     start_.resize(actors_);
     for (std::size_t a = 0; a < actors_; ++a) {
       const int layer = layer_of(a), label = label_of(a);
-      start_[a] = options_.fold
-                      ? mixed(outlines_.structure[unit_of(layer, label)], bits_of(fabric_.speed(rank_of(layer, label))))
-                      : a;
+      start_[a] = options_.fold ? outlines_.structure[unit_of(layer, label)] : a;
     }
     colour_ = start_;
     link_colour_.resize(static_cast<std::size_t>(fabric_.link_count()));
@@ -101,7 +99,7 @@ class Folder {
     if (!options_.fold) return l;
     const FabricLink link = fabric_.link(static_cast<int>(l));
     return mixed(mixed(static_cast<std::uint64_t>(link.wire), bits_of(link.bytes_per_second)),
-                 bits_of(fabric_.link_factor(static_cast<int>(l))));
+                 bits_of(near_ ? fabric_.link_factor(static_cast<int>(l)) : 1));
   }
 
   std::size_t count_classes() const {
@@ -112,31 +110,50 @@ class Folder {
 
   /// `average`: links are told apart by their kind and rate alone, and not by who uses them.
   void refine(bool average) {
+    colour_ = start_;
+    averaged_ = average;
+    near_ = false;
+    plain_links();
+    world_.exact = spread(average ? actors_ : kMostClasses) && !average;
+    if (fabric_.even() || (!average && count_classes() > kMostClasses && count_classes() < actors_)) return;
+    near_ = true;
+    for (std::size_t a = 0; a < actors_; ++a)
+      if (const double speed = fabric_.speed(rank_of(layer_of(a), label_of(a))); speed != 1)
+        colour_[a] = mixed(colour_[a], bits_of(speed));
+    plain_links();
+    world_.exact &= spread(count_classes() + options_.most_near);
+  }
+
+  void plain_links() {
+    if (averaged_) return colour_links_by_load();
+    for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
+  }
+
+  /// Colours spread until no class splits: true. Or to the depth, or to the last pass before there are more than `most`
+  /// classes (around a trouble; else to the first after it): false.
+  bool spread(std::size_t most) {
     const int depth = options_.depth > 0
                           ? options_.depth
                           : std::max(40, 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(fabric_.ranks()))));
-    colour_ = start_;
-    averaged_ = average;
-    if (average) {
-      colour_links_by_load();
-    } else {
-      for (std::size_t l = 0; l < link_colour_.size(); ++l) link_colour_[l] = plain_link(l);
-    }
-    world_.exact = false;
     std::size_t classes = count_classes();
-    for (int pass = 0, still = 0; pass < depth; ++pass) {
-      if (!average) colour_links();
+    bool ended = false;
+    std::vector<std::uint64_t> before;
+    for (int pass = 0, still = 0; pass < depth && !ended; ++pass) {
+      if (near_) before = colour_;
+      if (!averaged_) colour_links();
       colour_actors();
       const std::size_t now = count_classes();
       still = now == classes ? still + 1 : 0;
       classes = now;
-      if (!average && classes > kMostClasses && classes < actors_) return;
+      if (classes > most && (near_ || classes < actors_)) {
+        if (near_) colour_ = std::move(before);
+        break;
+      }
       // Links may split one pass later than the actors that they split.
-      if (still < 3 && classes < actors_) continue;
-      world_.exact = !average;
-      break;
+      ended = still >= 3 || classes == actors_;
     }
-    if (!average) colour_links();
+    if (!averaged_) colour_links();
+    return ended;
   }
 
   void colour_links() {
@@ -272,7 +289,9 @@ class Folder {
         for (int l = 0; l < way.count; ++l) {
           const auto it =
               link_class_.find(link_colour_[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])]);
-          if (it != link_class_.end()) meet_[role(a, stream, it->second)] += 1;
+          if (it == link_class_.end()) continue;
+          meet_[role(a, stream, it->second)] += 1;
+          sent_[role_to_any(a, stream, it->second)] += 1;
         }
       });
   }
@@ -287,6 +306,11 @@ class Folder {
     return mixed(
         mixed(mixed(static_cast<std::uint64_t>(class_[actor]), role_of(stream)), static_cast<std::uint64_t>(peer)),
         static_cast<std::uint64_t>(link));
+  }
+
+  /// Likewise, to whomever.
+  std::uint64_t role_to_any(std::size_t actor, const OutlineStream& stream, std::int32_t link) const {
+    return mixed(mixed(static_cast<std::uint64_t>(class_[actor]), role_of(stream)), static_cast<std::uint64_t>(link));
   }
 
   /// Where links are averaged: what arrives at each kept actor over links that several of its peers share.
@@ -324,12 +348,14 @@ class Folder {
     };
     // Alike ones of this actor: over a class of links, and over one of its links.
     std::unordered_map<std::uint64_t, double> alike, together;
+    // What its class sends over a class of links to classes that this actor sends to.
+    std::unordered_map<std::uint64_t, double> covered;
     each_stream(a, [&](const OutlineStream& of, const Route& way) {
       alike[role(a, of, -1)] += 1;
       for (int l = 0; l < way.count; ++l) {
         if (!is_first(way, l)) continue;
         const std::uint64_t key = role(a, of, class_at(way, l));
-        alike[key] += 1;
+        if ((alike[key] += 1) == 1) covered[role_to_any(a, of, class_at(way, l))] += meet_.at(key);
         together[mixed(key, static_cast<std::uint64_t>(way.links[static_cast<std::size_t>(l)]))] += 1;
       }
     });
@@ -350,7 +376,10 @@ class Folder {
         const int id = way.links[static_cast<std::size_t>(l)];
         const std::int32_t link = class_at(way, l);
         const std::uint64_t key = role(a, of, link);
-        const double mean = meet_.at(key) / static_cast<double>(world_.links[static_cast<std::size_t>(link)].members);
+        // Beyond the depth, others of the class send to classes that this one does not: it carries their bytes too.
+        const std::uint64_t any = role_to_any(a, of, link);
+        const double mean = meet_.at(key) * (sent_.at(any) / covered.at(any)) /
+                            static_cast<double>(world_.links[static_cast<std::size_t>(link)].members);
         world_.loads.push_back({link, mean / alike.at(key)});
         // Where only some links of the class carry this at all, this one still carries all of it.
         if (mean < together.at(mixed(key, static_cast<std::uint64_t>(id))) - 1e-9) {
@@ -383,8 +412,9 @@ class Folder {
   std::vector<std::uint64_t> link_colour_;     // [Fabric link]
   std::vector<std::int32_t> class_;            // [actor]
   std::unordered_map<std::uint64_t, std::int32_t> link_class_;
-  std::unordered_map<std::uint64_t, double> meet_;
+  std::unordered_map<std::uint64_t, double> meet_, sent_;
   bool averaged_ = false;
+  bool near_ = false;                                                           // slow links and ranks are told apart
   std::unordered_map<std::uint64_t, std::map<std::int32_t, double>> arrivals_;  // by role: links at the receiver
   FoldedWorld world_;
 };

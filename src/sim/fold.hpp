@@ -9,8 +9,9 @@
 // and rate; then a link's colour takes in who sends over it, and an actor's the links it uses and whom it talks to,
 // until no class splits any more. Then one actor of each class is kept, and of each class of links one link with the
 // weight of each class of transfers on it: equal actors do equal things at equal times, so the result is exact. Where
-// something breaks the symmetry (a slow link), classes of different distance from it are told apart up to `depth` hops;
-// actors beyond see their like as if it were as far away. Unfolded, every actor is its own class.
+// something breaks the symmetry (a slow link), classes are found without it first; then those of different distance
+// from it are told apart, hop by hop, up to `depth` hops and `most_near` more classes. Actors beyond see their like as
+// if it were as far away. Unfolded, every actor is its own class.
 //
 // Where that leaves too many classes (two trees over the same hosts have no symmetry in common), links are told apart
 // by what kinds of actors use them only, and what a class of links carries is averaged over them: right in the steady
@@ -97,6 +98,9 @@ struct FoldOptions {
   bool fold = true;
   int depth = 0;         ///< 0: twice the logarithm of the ranks, and at least 40
   bool average = false;  ///< links are averaged, even if few classes do without
+  /// Classes around slow links and ranks. What is slow holds up whoever is near by as many hops as there are steps in
+  /// its slots; and time goes with the square of the classes where all share links.
+  std::size_t most_near = 256;
 };
 
 /// kUnsupported for worlds with more ends than memory is worth; kInternal if plans do not fit each other.

@@ -2,7 +2,6 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "algorithms/registry.hpp"
 #include "base/status.hpp"
@@ -14,8 +13,6 @@ namespace {
 constexpr std::uint64_t kUnit = 16;
 constexpr std::uint64_t kLeastTile = 8 << 10;
 constexpr std::uint64_t kTilesOfChunk = 8;
-// Two estimates of a round's time that differ by less are one.
-constexpr double kSteady = 0.002;
 
 bool counts_one_rank(Collective collective) {
   switch (collective) {
@@ -25,47 +22,6 @@ bool counts_one_rank(Collective collective) {
     case Collective::kBarrier: return false;
     default: return true;
   }
-}
-
-/// Bytes of the count that one round of tiles takes, 0 if its lanes differ; and how many rounds there are.
-struct Rounds {
-  std::uint64_t bytes = 0;
-  std::uint64_t count = 1;
-};
-
-Rounds rounds_of(const Plan& plan, const Shape& shape) {
-  Rounds rounds;
-  if (shape.tile == kWholeChunk) return rounds;
-  const PlanView view = plan.view();
-  for (const LaneProgram& lane : plan.lanes)
-    for (std::uint32_t s = lane.first; s < lane.first + lane.count; ++s) {
-      const Step& step = plan.steps[s];
-      if (step.op != StepOp::kRounds) continue;
-      const auto k = static_cast<std::uint64_t>(step.by_k ? shape.tiles_per_round : 1);
-      for (std::uint32_t e = 0; e < step.extent_count; ++e) {
-        const Extent& extent = plan.extents[step.first + e];
-        if (extent.kind == ExtentKind::kAlways) continue;
-        const Cut& cut = plan.cuts[extent.cut];
-        const std::uint64_t chunks = cut.kind == CutKind::kEven ? static_cast<std::uint64_t>(cut.chunks) : 1;
-        const std::uint64_t bytes = shape.tile * k * chunks * static_cast<std::uint64_t>(lane.parts);
-        if (rounds.bytes != 0 && rounds.bytes != bytes) return {};
-        rounds.bytes = bytes;
-        const std::uint64_t tiles = tiles_of(length_of(view, lane, shape, extent, 0, 0), shape.tile);
-        rounds.count = std::max(rounds.count, (tiles + k - 1) / k);
-      }
-    }
-  return rounds;
-}
-
-void add_scaled(Spent& to, const Spent& more, const Spent& less, double factor) {
-  const auto each = [factor](auto& t, const auto& m, const auto& l) {
-    for (std::size_t w = 0; w < t.size(); ++w) t[w] = std::max(0.0, t[w] + factor * (m[w] - l[w]));
-  };
-  each(to.latency, more.latency, less.latency);
-  each(to.transfer, more.transfer, less.transfer);
-  each(to.contention, more.contention, less.contention);
-  to.overhead = std::max(0.0, to.overhead + factor * (more.overhead - less.overhead));
-  to.hops = static_cast<std::uint32_t>(std::max(0.0, to.hops + factor * (double{1} * more.hops - less.hops)));
 }
 
 }  // namespace
@@ -101,7 +57,8 @@ Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& place
     if (static_cast<std::uint64_t>(pieces) * kUnit > setup.slot_bytes)
       return error(Code::kUnsupported, "a slot of {} bytes does not hold the {} tiles of {}", setup.slot_bytes, pieces,
                    algorithm);
-    HOCKET_ASSIGN(FoldedWorld world, fold(fabric, family, placement, {!setup.full, setup.depth, setup.average}));
+    HOCKET_ASSIGN(FoldedWorld world,
+                  fold(fabric, family, placement, {!setup.full, setup.depth, setup.average, setup.most_near}));
     bool slots = false;
     for (const Actor& actor : world.actors) slots |= actor.plan.header.uses_slots != 0;
     simulation.stages_.push_back({std::move(world), of, static_cast<std::uint64_t>(pieces), slots});
@@ -169,68 +126,13 @@ Shape Simulation::shape_of(const Stage& stage, std::uint64_t bytes) const {
   return shape;
 }
 
-Result<Simulation::Staged> Simulation::price_stage(const Stage& stage, std::uint64_t bytes, const Costs& costs) const {
-  const Shape shape = shape_of(stage, bytes);
-  const Rounds rounds = rounds_of(stage.world.actors.front().plan, shape);
-  const auto run = [&](std::uint64_t count) {
-    Shape part = shape;
-    part.count -= (rounds.count - count) * rounds.bytes;
-    return replay(stage.world, costs, part);
-  };
-  Staged staged;
-  if (setup_.full || rounds.bytes == 0 || rounds.count <= 8) {
-    HOCKET_ASSIGN(staged.run, replay(stage.world, costs, shape));
-    return staged;
-  }
-  HOCKET_ASSIGN(Replayed before, run(2));
-  // As many rounds as a pipeline has stages, or slots, before anything is believed. A single lane is none: it ends a
-  // round before the next.
-  bool pipeline = false;
-  for (const Actor& actor : stage.world.actors) pipeline |= actor.plan.lanes.size() > 1;
-  const double signals = std::max(1.0, before.most_signals / 2.0);
-  std::uint64_t at = 2;
-  if (pipeline)
-    at = static_cast<std::uint64_t>(
-        std::max({2.0, std::ceil(2 * setup_.slots / signals), std::ceil(before.spent.hops / signals)}));
-  double last_slope = 0;
-  if (at > 2 && 2 * at < rounds.count) {
-    HOCKET_ASSIGN(before, run(at));
-  }
-  std::uint64_t moves = before.moves, events = before.events;
-  while (true) {
-    const std::uint64_t next = 2 * at;
-    if (next * 4 >= rounds.count * 3) break;
-    HOCKET_ASSIGN(Replayed now, run(next));
-    moves += now.moves;
-    events += now.events;
-    const auto more = static_cast<double>(next - at);
-    const double slope = (now.seconds - before.seconds) / more;
-    if (last_slope > 0 && std::abs(slope - last_slope) <= kSteady * slope) {
-      const auto left = static_cast<double>(rounds.count - next);
-      Replayed whole = now;
-      whole.seconds += left * slope;
-      add_scaled(whole.spent, now.spent, before.spent, left / more);
-      for (std::size_t l = 0; l < whole.link_bytes.size(); ++l)
-        whole.link_bytes[l] += left / more * (now.link_bytes[l] - before.link_bytes[l]);
-      whole.path.clear();
-      whole.moves = moves;
-      whole.events = events;
-      return Staged{std::move(whole), true};
-    }
-    last_slope = slope;
-    before = std::move(now);
-    at = next;
-  }
-  HOCKET_ASSIGN(staged.run, replay(stage.world, costs, shape));
-  return staged;
-}
-
 Result<Price> Simulation::price(std::uint64_t bytes, const Costs& costs) const {
   Price price;
   price.protocol = costs.name;
   const Spent zero;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    HOCKET_ASSIGN(Staged staged, price_stage(stages_[s], bytes, costs));
+    HOCKET_ASSIGN(Extrapolated staged, replay_part(stages_[s].world, costs, shape_of(stages_[s], bytes),
+                                                   {.full = setup_.full, .most_work = setup_.most_work}));
     price.seconds += staged.run.seconds - (s > 0 ? costs.call_seconds : 0);
     if (s > 0) staged.run.spent.overhead -= costs.call_seconds;
     add_scaled(price.spent, staged.run.spent, zero, 1);

@@ -2,10 +2,9 @@
 // sim/simulate.hpp: what a collective takes by one algorithm on a Fabric, for any size.
 //
 // A Simulation is one algorithm's folded world, or two that follow each other; price() runs it for a size. Tiles,
-// slots and tiles a round are as an executor's. Where a call has many rounds of tiles, a few are run, then twice as
-// many, until a round more takes the same time again, and the rest is added: a pipeline in its steady state. With
-// `full`, nothing is folded and nothing is extrapolated. Pure; one thread per Simulation.
-// Next stop: sim/replay.hpp.
+// slots and tiles a round are as an executor's. Calls of many rounds, or of very many steps, are run in part
+// (sim/extrapolate.hpp). With `full`, nothing is folded and nothing is extrapolated. Pure; one thread per Simulation.
+// Next stop: sim/fold.hpp, sim/extrapolate.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "hocket/types.hpp"
+#include "sim/extrapolate.hpp"
 #include "sim/placement.hpp"
 #include "sim/replay.hpp"
 
@@ -27,8 +27,10 @@ struct Setup {
       0;  ///< 0: of a chunk an eighth, or what a step's tiles are; 8 KiB at least, a slot's piece at most
   Rank root = 0;
   bool full = false;
-  int depth = 0;         ///< of FoldOptions
-  bool average = false;  ///< likewise
+  int depth = 0;                 ///< of FoldOptions
+  bool average = false;          ///< likewise
+  std::size_t most_near = 256;   ///< likewise
+  double most_work = kMostWork;  ///< beyond it, only the first of a plan's many equal steps are run
 };
 
 struct Price {
@@ -84,12 +86,7 @@ class Simulation {
     std::uint64_t pieces = 1;
     bool slots = true;
   };
-  struct Staged {
-    Replayed run;
-    bool extrapolated = false;
-  };
   Shape shape_of(const Stage& stage, std::uint64_t bytes) const;
-  Result<Staged> price_stage(const Stage& stage, std::uint64_t bytes, const Costs& costs) const;
 
   const Fabric* fabric_ = nullptr;
   Collective collective_ = Collective::kAllReduce;
