@@ -16,6 +16,7 @@
 
 #include "algorithms/registry.hpp"
 #include "base/status.hpp"
+#include "bench/perf/options.hpp"
 #include "sim/calibration.hpp"
 #include "sim/published.hpp"
 #include "tools/sim_measure.hpp"
@@ -55,6 +56,26 @@ struct Arguments {
   std::string plot;
   bool json = false;
 };
+
+/// As every command reads sizes: "64M".
+CLI::Validator size_into(std::uint64_t& target, std::uint64_t least = 1) {
+  return CLI::Validator(
+      [&target, least](std::string& text) {
+        const auto bytes = hocket::perf::parse_bytes(text);
+        if (!bytes) return format("'{}' is no size: a number, with K, M or G for 1024, 1024^2 or 1024^3", text);
+        if (*bytes < least) return format("'{}' is too small: {} or more", text, least);
+        target = *bytes;
+        return std::string();
+      },
+      "SIZE");
+}
+
+std::string names_of(Collective collective) {
+  std::string names;
+  for (const std::string_view name : simulated_algorithms(collective))
+    names += format("{}{}", names.empty() ? "" : ", ", name);
+  return names;
+}
 
 int fail(std::string_view text) {
   print(stderr, "hocket sim: {}\n", text);
@@ -153,8 +174,13 @@ Result<Price> price(const Simulation& simulation, const Fabric& fabric, std::uin
 /// One algorithm on one number of hosts.
 SimLine line_of(const Fabric& fabric, const Placement& best, Collective collective, const std::string& algorithm,
                 const Arguments& arguments) {
-  SimLine line{
-      .algorithm = algorithm, .hosts = fabric.hosts(), .ranks = fabric.ranks(), .why = {}, .points = {}, .path = {}};
+  SimLine line{.algorithm = algorithm,
+               .hosts = fabric.hosts(),
+               .ranks = fabric.ranks(),
+               .in_library = in_library(collective, algorithm),
+               .why = {},
+               .points = {},
+               .path = {}};
   // Only neighbours in the order of ranks matter to these; others use all rails as they are.
   const bool ordered = algorithm == "ring" || algorithm == "tree" || algorithm == "chain";
   const Placement& placement = ordered ? best : plain_placement(fabric);
@@ -171,9 +197,7 @@ SimLine line_of(const Fabric& fabric, const Placement& best, Collective collecti
     SimPoint point{bytes, {}, {}, {}};
     auto priced = price(*simulation, fabric, bytes, arguments.protocol);
     if (priced.ok()) {
-      if (priced->busiest_link >= 0)
-        point.busiest = fabric.link_name(
-            simulation->world(priced->busiest_stage).links[static_cast<std::size_t>(priced->busiest_link)].id);
+      if (priced->busiest_link >= 0) point.busiest = fabric.link_name(priced->busiest_link);
       line.path = sim_path(*simulation, *priced);
       priced->path.clear();
       point.price = std::move(*priced);
@@ -225,7 +249,8 @@ Status simulate(const Arguments& arguments) {
   const std::string title = format("{} on {}", arguments.collective, arguments.machine);
   std::string subtitle = "simulated, not measured";
   if (arguments.hosts.size() == 1)
-    subtitle += format("; {} ranks on {} hosts, {}", lines.front().ranks, lines.front().hosts, arguments.network);
+    subtitle += format("; {} ranks on {} host{}, {}", lines.front().ranks, lines.front().hosts,
+                       lines.front().hosts == 1 ? "" : "s", arguments.network);
   if (!arguments.plot.empty()) HOCKET_TRY(write(arguments.plot, sim_svg(title, subtitle, lines)));
   if (arguments.json) {
     print(stdout, "{}", sim_json(arguments.machine, lines));
@@ -267,11 +292,15 @@ int sim_main(int argc, char** argv) {
                  "live (this one), a file as hocket topo --from takes it, or a known one such as 8xH100");
   app.add_option("--hosts", arguments.hosts, "how many of them; several, as in 1,8,64, for a plot over hosts")
       ->delimiter(',');
-  app.add_option("--algo", arguments.algorithms, "all, or some: ring,tree,hierarchical");
-  const auto sizes = CLI::AsSizeValue(false);
-  app.add_option("--bytes", arguments.bytes, "one size, as hocket perf counts it; default 1G")->transform(sizes);
-  app.add_option("-b,--minbytes", arguments.least, "the first of several sizes")->transform(sizes);
-  app.add_option("-e,--maxbytes", arguments.most, "the last one")->transform(sizes);
+  app.add_option(
+      "--algo", arguments.algorithms,
+      format("all, or some, as in ring,tree. Of all_reduce: {}. hierarchical is a plan that the library does not "
+             "run yet. A wrong name lists those of another collective",
+             names_of(Collective::kAllReduce)));
+  std::string size;  // what CLI11 keeps; size_into has the value
+  app.add_option("--bytes", size, "one size, as hocket perf counts it; default 1G")->check(size_into(arguments.bytes));
+  app.add_option("-b,--minbytes", size, "the first of several sizes")->check(size_into(arguments.least));
+  app.add_option("-e,--maxbytes", size, "the last one")->check(size_into(arguments.most));
   app.add_option("-f,--stepfactor", arguments.factor, "from one to the next")->check(CLI::Range(2, 1 << 20));
   app.add_option("--network", arguments.network, "rails, fat-tree or fat-tree:OVERSUBSCRIPTION");
   app.add_option("--pod", arguments.pod, "hosts below one leaf switch of a fat tree")->check(CLI::Range(1, 1 << 17));
@@ -287,8 +316,9 @@ int sim_main(int argc, char** argv) {
   app.add_option("--protocol", arguments.protocol, "of GPUs: auto, bulk or packet")
       ->check(CLI::IsMember({"auto", "bulk", "packet"}));
   app.add_option("--slots", arguments.setup.slots, "slots of a channel")->check(CLI::Range(2, 64));
-  app.add_option("--slot-bytes", arguments.setup.slot_bytes, "of a slot")->transform(sizes);
-  app.add_option("--tile", arguments.setup.tile_bytes, "of a chunk in flight at once; 0: chosen")->transform(sizes);
+  app.add_option("--slot-bytes", size, "of a slot")->check(size_into(arguments.setup.slot_bytes));
+  app.add_option("--tile", size, "of a chunk in flight at once; 0: chosen")
+      ->check(size_into(arguments.setup.tile_bytes, 0));
   app.add_option("--tiles-per-round", arguments.setup.tiles_per_round, "tiles of a step")->check(CLI::Range(1, 63));
   app.add_flag("--full", arguments.setup.full, "event by event over all ranks, nothing folded or extrapolated");
   app.add_option("--plot", arguments.plot, "draw busbw over sizes, or over hosts, into this SVG file");

@@ -62,7 +62,7 @@ std::vector<Series> series_of(const std::vector<SimLine>& lines, bool by_hosts) 
     for (const SimPoint& point : line.points) {
       if (!point.price || !(point.price->busbw > 0)) continue;
       const double kind = by_hosts ? static_cast<double>(point.bytes) : line.hosts;
-      std::string name = line.algorithm;
+      std::string name = line.algorithm + (line.in_library ? "" : " (not in the library)");
       if (by_hosts) {
         name += ", " + sim_size(point.bytes);
       } else if (!one_kind) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "base/format.hpp"
@@ -26,10 +27,10 @@ bool several_sizes(const std::vector<SimLine>& lines) {
 }
 
 std::string one_size(const std::vector<SimLine>& lines) {
-  std::string out = format("{:<18} {:>6} {:>12} {:>10} {:>10} {:>8}  {}\n", "algorithm", "hosts", "time", "algbw",
-                           "busbw", "protocol", "most loaded link");
+  std::string out = format("{:<18} {:>6} {:>12} {:>11} {:>11} {:>8}  {}\n", "algorithm", "hosts", "time", "algbw GB/s",
+                           "busbw GB/s", "protocol", "most loaded link");
   for (const SimLine& line : lines) {
-    out += format("{:<18} {:>6} ", line.algorithm, line.hosts);
+    out += format("{:<18} {:>6} ", sim_name(line), line.hosts);
     if (!line.why.empty() || line.points.empty() || !line.points[0].price) {
       out += format("not simulated: {}\n", !line.why.empty()     ? line.why
                                            : line.points.empty() ? ""
@@ -37,7 +38,7 @@ std::string one_size(const std::vector<SimLine>& lines) {
       continue;
     }
     const Price& price = *line.points[0].price;
-    out += format("{:>12} {:>10.2f} {:>10.2f} {:>8}  {} ({:.0f} %)\n", time_text(price.seconds), price.algbw / 1e9,
+    out += format("{:>12} {:>11.2f} {:>11.2f} {:>8}  {} ({:.0f} %)\n", time_text(price.seconds), price.algbw / 1e9,
                   price.busbw / 1e9, price.protocol, line.points[0].busiest, 100 * price.busiest_load);
   }
   return out;
@@ -72,10 +73,10 @@ std::string many_sizes(const std::vector<SimLine>& lines, int hosts) {
     }
   }
   if (shown.empty()) return out;
-  out += format("{:>10}", "bytes");
-  for (const SimLine* line : shown) out += format(" {:>24}", line->algorithm);
+  out += format("{:>10}", "size");
+  for (const SimLine* line : shown) out += format(" {:>24}", sim_name(*line));
   out += format("\n{:>10}", "");
-  for (std::size_t l = 0; l < shown.size(); ++l) out += format(" {:>13} {:>10}", "time", "busbw");
+  for (std::size_t l = 0; l < shown.size(); ++l) out += format(" {:>13} {:>10}", "time", "GB/s");
   out += "  fastest\n";
   std::string last, crossings;
   for (std::size_t p = 0; p < shown[0]->points.size(); ++p) {
@@ -87,17 +88,21 @@ std::string many_sizes(const std::vector<SimLine>& lines, int hosts) {
     }
     const SimLine* best = fastest(lines, hosts, p);
     if (best == nullptr) continue;
-    out += format("  {}\n", best->algorithm);
-    if (!last.empty() && last != best->algorithm)
+    out += format("  {}\n", sim_name(*best));
+    if (!last.empty() && last != sim_name(*best))
       crossings += format("  between {} and {}: from {} to {}\n", sim_size(shown[0]->points[p - 1].bytes),
-                          sim_size(shown[0]->points[p].bytes), last, best->algorithm);
-    last = best->algorithm;
+                          sim_size(shown[0]->points[p].bytes), last, sim_name(*best));
+    last = sim_name(*best);
   }
   out += crossings.empty() ? format("\n{} is the fastest at all sizes\n", last) : "\nthe fastest changes\n" + crossings;
   return out;
 }
 
 }  // namespace
+
+std::string sim_name(const SimLine& line) {
+  return line.algorithm + (line.in_library ? "" : "*");
+}
 
 std::string sim_size(std::uint64_t bytes) {
   static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -108,14 +113,19 @@ std::string sim_size(std::uint64_t bytes) {
 }
 
 std::string sim_table(const std::vector<SimLine>& lines) {
-  if (!several_sizes(lines)) return one_size(lines);
-  std::string out;
+  std::string note;
+  for (const SimLine& line : lines)
+    if (!line.in_library)
+      note =
+          format("* {}: a plan that exists in this simulator only; the library does not run it yet\n", line.algorithm);
+  if (!several_sizes(lines)) return one_size(lines) + note;
+  std::string out = "time, and busbw in GB/s (10^9 bytes)\n\n";
   for (const int hosts : hosts_of(lines)) {
     const auto at = std::find_if(lines.begin(), lines.end(), [&](const SimLine& line) { return line.hosts == hosts; });
-    out += format("{}{} host{}, {} ranks\n", out.empty() ? "" : "\n", hosts, hosts == 1 ? "" : "s", at->ranks);
+    out += format("{}{} host{}, {} ranks\n", at == lines.begin() ? "" : "\n", hosts, hosts == 1 ? "" : "s", at->ranks);
     out += many_sizes(lines, hosts);
   }
-  return out;
+  return out + (note.empty() ? "" : "\n" + note);
 }
 
 std::string sim_details(const SimLine& line) {
@@ -123,7 +133,7 @@ std::string sim_details(const SimLine& line) {
   const SimPoint& point = line.points.back();
   const Price& price = *point.price;
   const Spent& spent = price.spent;
-  std::string out = format("\n{}, {}: critical path of {} hops, {}\n", line.algorithm, sim_size(point.bytes),
+  std::string out = format("\n{}, {}: critical path of {} hops, {}\n", sim_name(line), sim_size(point.bytes),
                            spent.hops, time_text(price.seconds));
   const auto row = [&](const std::string& name, double seconds) {
     if (seconds > 0.0005 * price.seconds)
@@ -142,7 +152,9 @@ std::string sim_details(const SimLine& line) {
                 sim_size(static_cast<std::uint64_t>(price.busiest_bytes)));
   out += format("  simulated: {} of {} actors in {} cop{}, {} Moves{}{}\n", line.classes, line.actors, line.copies,
                 line.copies == 1 ? "y" : "ies", price.moves, price.extrapolated ? ", steady state extrapolated" : "",
-                line.exact ? "" : ", classes beyond the depth or links averaged");
+                line.exact ? "" : ", far classes merged or links averaged");
+  if (price.doubt > 0)
+    out += format("  not steady: the time may be {:.0f} % off\n", std::max(1.0, std::ceil(100 * price.doubt)));
   return out;
 }
 
@@ -199,9 +211,11 @@ std::string sim_json(const std::string& machine, const std::vector<SimLine>& lin
                        json_string(to_string(static_cast<Wire>(w))), price.spent.latency[at], price.spent.transfer[at],
                        price.spent.contention[at]);
       }
-      rows +=
-          format("\"overhead\":{:.6g}}},\"busiest_link\":{},\"busiest_load\":{:.4g},\"exact\":{},\"extrapolated\":{}}}",
-                 price.spent.overhead, json_string(point.busiest), price.busiest_load, line.exact, price.extrapolated);
+      rows += format(
+          "\"overhead\":{:.6g}}},\"busiest_link\":{},\"busiest_load\":{:.4g},\"least_seconds\":{:.9g},"
+          "\"exact\":{},\"extrapolated\":{},\"doubt\":{:.3g},\"in_library\":{}}}",
+          price.spent.overhead, json_string(point.busiest), price.busiest_load, price.least_seconds, line.exact,
+          price.extrapolated, price.doubt, line.in_library);
     }
   }
   return format("{{\"machine\":{},\n\"rows\":[{}]}}\n", json_string(machine), rows);

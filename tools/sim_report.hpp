@@ -24,11 +24,14 @@ struct SimLine {
   std::size_t classes = 0;
   std::int64_t actors = 0;
   bool exact = true;
+  bool in_library = true;         ///< else a plan that the library does not run yet
   std::string why;                ///< it can't be simulated at all
   std::vector<SimPoint> points;   ///< by size
   std::vector<std::string> path;  ///< the critical path of the last size, if it is known hop by hop
 };
 
+/// The algorithm, with a star where the library does not run it yet.
+std::string sim_name(const SimLine& line);
 /// "64 KiB"
 std::string sim_size(std::uint64_t bytes);
 /// One size: a row for each algorithm. Several: busbw by size and algorithm, and where another becomes the fastest.

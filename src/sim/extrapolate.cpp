@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/status.hpp"
 
@@ -13,8 +14,10 @@ namespace {
 constexpr double kSteady = 0.002;
 // Passes of a long repeat that are run first. Far more steps than slots hold.
 constexpr int kFirstPasses = 32;
-// Beyond that, a replay takes more than a minute, or memory for hours.
-constexpr double kTooMuch = 3e9, kTooMuchInFull = 1e12;
+// Moves beyond which a replay takes more than a minute, or a quarter of an hour.
+constexpr double kTooMuch = 2e7, kTooMuchInFull = 3e8;
+// Moves of the longest run of a call that never gets quite steady.
+constexpr std::uint64_t kMostMoves = 2'500'000;
 
 /// Bytes of the count that one round of tiles takes, 0 if its lanes differ; and how many rounds there are.
 struct Rounds {
@@ -91,6 +94,8 @@ Replayed go_on(const Replayed& before, const Replayed& now, double times) {
   add_scaled(whole.spent, now.spent, before.spent, times);
   for (std::size_t l = 0; l < whole.link_bytes.size(); ++l)
     whole.link_bytes[l] += times * (now.link_bytes[l] - before.link_bytes[l]);
+  for (std::size_t s = 0; s < whole.stream_bytes.size(); ++s)
+    whole.stream_bytes[s] += times * (now.stream_bytes[s] - before.stream_bytes[s]);
   whole.most_signals += static_cast<int>(std::min(1e9, times * (now.most_signals - before.most_signals)));
   whole.path.clear();
   return whole;
@@ -103,38 +108,56 @@ Result<Extrapolated> replay_whole(const FoldedWorld& world, const Costs& costs, 
                  "{} {} with {} classes of ranks and {:.1e} transfers takes longer to simulate than a minute; larger "
                  "tiles (--tile, --slot-bytes), --copies 1, fewer hosts or a size at a time make it less",
                  to_string(world.actors.front().plan.header.collective), world.actors.front().plan.algorithm(),
-                 world.actors.size(), work / static_cast<double>(world.actors.size()));
+                 world.actors.size(), work);
   HOCKET_ASSIGN(Replayed run, replay(world, costs, shape));
-  return Extrapolated{std::move(run), false};
+  return Extrapolated{std::move(run), false, 0};
+}
+
+/// Runs twice as much each time, from `part` of `all`, until more of it takes in proportion more; then adds the rest.
+/// None where that would be no less than all of it.
+template <class Run>
+Result<std::optional<Extrapolated>> grow(std::uint64_t part, std::uint64_t all, const Run& run) {
+  const auto is_most = [all](std::uint64_t one) { return one * 4 >= all * 3; };
+  if (is_most(2 * part)) return std::optional<Extrapolated>();
+  HOCKET_ASSIGN(Extrapolated before, run(part));
+  std::uint64_t moves = before.run.moves, events = before.run.events;
+  double last_slope = 0;
+  for (std::uint64_t next = 2 * part; !is_most(next); part = next, next *= 2) {
+    HOCKET_ASSIGN(Extrapolated now, run(next));
+    moves += now.run.moves;
+    events += now.run.events;
+    const auto more = static_cast<double>(next - part);
+    const double slope = (now.run.seconds - before.run.seconds) / more;
+    const double change = std::abs(slope - last_slope) / slope;
+    // Around a slow rank a call may stay uneven for long.
+    if (last_slope > 0 && (change <= kSteady || 2 * now.run.moves > kMostMoves)) {
+      Extrapolated whole{go_on(before.run, now.run, static_cast<double>(all - next) / more), true,
+                         std::max({before.doubt, now.doubt, change <= kSteady ? 0 : change})};
+      whole.run.moves = moves;
+      whole.run.events = events;
+      return std::optional<Extrapolated>(std::move(whole));
+    }
+    last_slope = slope;
+    before = std::move(now);
+  }
+  return std::optional<Extrapolated>();
 }
 
 Result<Extrapolated> replay_steps(const FoldedWorld& world, const Costs& costs, const Shape& shape,
                                   const Effort& effort) {
   if (work_of(world, shape) <= effort.most_work) return replay_whole(world, costs, shape, kTooMuch);
   FoldedWorld part = world;
-  const int passes = passes_of(part);
-  Replayed before;
-  double last_slope = 0;
-  std::uint64_t moves = 0, events = 0;
-  for (int run = kFirstPasses, last = 0; run * 4 < passes * 3; last = run, run *= 2) {
+  const auto passes = static_cast<std::uint64_t>(passes_of(part));
+  const auto run = [&](std::uint64_t count) {
     for (std::size_t a = 0; a < world.actors.size(); ++a) {
       part.actors[a].plan.steps = world.actors[a].plan.steps;
-      each_long_repeat(part.actors[a].plan, 4 * kFirstPasses, [run](Step& step) { step.count = run; });
+      each_long_repeat(part.actors[a].plan, 4 * kFirstPasses,
+                       [count](Step& step) { step.count = static_cast<std::int32_t>(count); });
     }
-    HOCKET_ASSIGN(Extrapolated now, replay_whole(part, costs, shape, kTooMuch));
-    moves += now.run.moves;
-    events += now.run.events;
-    const double slope = last == 0 ? 0 : (now.run.seconds - before.seconds) / (run - last);
-    if (last_slope > 0 && std::abs(slope - last_slope) <= kSteady * slope) {
-      Replayed whole = go_on(before, now.run, double{1} * (passes - run) / (run - last));
-      whole.moves = moves;
-      whole.events = events;
-      return Extrapolated{std::move(whole), true};
-    }
-    last_slope = slope;
-    before = std::move(now.run);
-  }
-  return replay_whole(world, costs, shape, kTooMuch);
+    return replay_whole(part, costs, shape, kTooMuch);
+  };
+  HOCKET_ASSIGN(std::optional<Extrapolated> whole, grow(kFirstPasses, passes, run));
+  return whole ? Result<Extrapolated>(std::move(*whole)) : replay_whole(world, costs, shape, kTooMuch);
 }
 
 }  // namespace
@@ -188,7 +211,7 @@ double work_of(const FoldedWorld& world, const Shape& shape) {
       }
     }
   }
-  return moves * static_cast<double>(world.actors.size());
+  return moves;
 }
 
 Result<Extrapolated> replay_part(const FoldedWorld& world, const Costs& costs, const Shape& shape,
@@ -201,42 +224,16 @@ Result<Extrapolated> replay_part(const FoldedWorld& world, const Costs& costs, c
     return replay_steps(world, costs, part, effort);
   };
   if (rounds.bytes == 0 || rounds.count <= 8) return replay_steps(world, costs, shape, effort);
-  HOCKET_ASSIGN(Extrapolated first, run(2));
-  Replayed before = std::move(first.run);
+  HOCKET_ASSIGN(const Extrapolated first, run(2));
   // As many rounds as a pipeline has stages, or slots, before anything is believed. A single lane is none: it ends a
   // round before the next.
   bool pipeline = false;
   for (const Actor& actor : world.actors) pipeline |= actor.plan.lanes.size() > 1;
-  const double signals = std::max(1.0, before.most_signals / 2.0);
-  std::uint64_t at = 2;
-  if (pipeline)
-    at = static_cast<std::uint64_t>(
-        std::max({2.0, std::ceil(2 * shape.slots / signals), std::ceil(before.spent.hops / signals)}));
-  double last_slope = 0;
-  if (at > 2 && 2 * at < rounds.count) {
-    HOCKET_ASSIGN(first, run(at));
-    before = std::move(first.run);
-  }
-  std::uint64_t moves = before.moves, events = before.events;
-  while (true) {
-    const std::uint64_t next = 2 * at;
-    if (next * 4 >= rounds.count * 3) break;
-    HOCKET_ASSIGN(Extrapolated now, run(next));
-    moves += now.run.moves;
-    events += now.run.events;
-    const auto more = static_cast<double>(next - at);
-    const double slope = (now.run.seconds - before.seconds) / more;
-    if (last_slope > 0 && std::abs(slope - last_slope) <= kSteady * slope) {
-      Replayed whole = go_on(before, now.run, static_cast<double>(rounds.count - next) / more);
-      whole.moves = moves;
-      whole.events = events;
-      return Extrapolated{std::move(whole), true};
-    }
-    last_slope = slope;
-    before = std::move(now.run);
-    at = next;
-  }
-  return replay_steps(world, costs, shape, effort);
+  const double signals = std::max(1.0, first.run.most_signals / 2.0);
+  double part = 2;
+  if (pipeline) part = std::max({2.0, std::ceil(2 * shape.slots / signals), std::ceil(first.run.spent.hops / signals)});
+  HOCKET_ASSIGN(std::optional<Extrapolated> whole, grow(static_cast<std::uint64_t>(part), rounds.count, run));
+  return whole ? Result<Extrapolated>(std::move(*whole)) : replay_steps(world, costs, shape, effort);
 }
 
 }  // namespace hocket::sim

@@ -4,7 +4,8 @@
 // A call of many rounds of tiles is run for a few, then for twice as many, until a round more takes the same time
 // again, and the rest is added: a pipeline in its steady state. Where even one round is more work than a minute allows
 // (a ring over thousands of ranks has as many steps), the same is done with the passes of its long repeats: a pass is a
-// step of a ring, and each is like the one before. The path is not kept then. Pure. Errors: those of replay();
+// step of a ring, and each is like the one before. What never gets steady (around a slow rank) is run as far as a
+// minute allows; `doubt` says how uneven it still was. The path is not kept. Pure. Errors: those of replay();
 // kUnsupported, before anything is run, for what would take more than some minutes and is neither. Next stop:
 // sim/replay.hpp.
 #pragma once
@@ -13,8 +14,8 @@
 
 namespace hocket::sim {
 
-/// Moves times actors, as each Move can change the rate of all others: some 10 to 30 ns each.
-inline constexpr double kMostWork = 5e7;
+/// Moves: some 3 us each.
+inline constexpr double kMostWork = 2e6;
 
 struct Effort {
   bool full = false;  ///< nothing is extrapolated
@@ -24,12 +25,13 @@ struct Effort {
 struct Extrapolated {
   Replayed run;
   bool extrapolated = false;
+  double doubt = 0;  ///< by how much the last two estimates of the steady state differ, where it never came quite
 };
 
 Result<Extrapolated> replay_part(const FoldedWorld& world, const Costs& costs, const Shape& shape,
                                  const Effort& effort);
 
-/// What replaying all of it would take, at most.
+/// Moves of all actors, at most.
 double work_of(const FoldedWorld& world, const Shape& shape);
 
 /// to += factor * (more - less), and nothing below zero.

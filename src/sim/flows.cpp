@@ -3,23 +3,25 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <functional>
 
 namespace hocket::sim {
 namespace {
-// Links this near to the fullest count as full too, so that equal ones are settled at once.
+// Rates this near to each other are equal, so that equal flows stay so.
 constexpr double kSame = 1e-9;
+// After so many rounds of flows that join, all that could do so.
+constexpr int kMostJoins = 8;
 }  // namespace
 
 FlowSet::FlowSet(std::vector<double> capacities) : links_(capacities.size()) {
   for (std::size_t l = 0; l < capacities.size(); ++l) links_[l].capacity = capacities[l];
 }
 
-void FlowSet::touch(int link) {
-  Link& at = links_[static_cast<std::size_t>(link)];
+void FlowSet::touch(int id) {
+  Link& at = link(id);
   if (at.dirty) return;
   at.dirty = true;
-  dirty_.push_back(link);
+  dirty_.push_back(id);
 }
 
 int FlowSet::add(double now, double bytes, std::span<const WeightedLink> links, int owner) {
@@ -41,7 +43,7 @@ int FlowSet::add(double now, double bytes, std::span<const WeightedLink> links, 
   flow.generation = generation;
   flow.active = true;
   for (const WeightedLink& link : links) {
-    links_[static_cast<std::size_t>(link.link)].flows.push_back(id);
+    links_[static_cast<std::size_t>(link.link)].uses.push_back({id, link.weight});
     touch(link.link);
   }
   return id;
@@ -50,8 +52,8 @@ int FlowSet::add(double now, double bytes, std::span<const WeightedLink> links, 
 void FlowSet::remove(int id) {
   Flow& flow = flows_[static_cast<std::size_t>(id)];
   for (const WeightedLink& link : flow.links) {
-    std::vector<int>& there = links_[static_cast<std::size_t>(link.link)].flows;
-    const auto found = std::find(there.begin(), there.end(), id);
+    std::vector<Use>& there = links_[static_cast<std::size_t>(link.link)].uses;
+    const auto found = std::find_if(there.begin(), there.end(), [id](const Use& use) { return use.flow == id; });
     *found = there.back();
     there.pop_back();
     touch(link.link);
@@ -61,76 +63,130 @@ void FlowSet::remove(int id) {
   free_.push_back(id);
 }
 
-void FlowSet::gather() {
-  ++stamp_;
-  near_links_.clear();
-  near_flows_.clear();
-  const auto visit = [this](int link) {
-    Link& at = links_[static_cast<std::size_t>(link)];
-    if (at.seen == stamp_) return;
-    at.seen = stamp_;
-    at.left = at.capacity;
-    at.weight = 0;
-    near_links_.push_back(link);
-  };
-  for (const int link : dirty_) {
-    links_[static_cast<std::size_t>(link)].dirty = false;
-    visit(link);
-  }
-  dirty_.clear();
-  for (std::size_t next = 0; next < near_links_.size(); ++next) {
-    for (const int id : links_[static_cast<std::size_t>(near_links_[next])].flows) {
-      Flow& flow = flows_[static_cast<std::size_t>(id)];
-      if (flow.seen == stamp_) continue;
-      flow.seen = stamp_;
-      flow.fixed = false;
-      near_flows_.push_back(id);
-      for (const WeightedLink& link : flow.links) {
-        visit(link.link);
-        links_[static_cast<std::size_t>(link.link)].weight += link.weight;
+/// Its rate is settled anew, on links whose other flows keep theirs for now.
+void FlowSet::join(int id) {
+  Flow& joining = flow(id);
+  if (joining.seen == stamp_) return;
+  joining.seen = stamp_;
+  near_flows_.push_back(id);
+  for (const WeightedLink& use : joining.links) {
+    Link& at = link(use.link);
+    if (at.seen != stamp_) {
+      at.seen = stamp_;
+      at.free = at.capacity;
+      at.wanted = 0;
+      for (const Use& other : at.uses) {
+        // This flow, too: it is taken out below.
+        const Flow& sharing = flow(other.flow);
+        if (sharing.seen != stamp_ || other.flow == id) at.free -= other.weight * sharing.rate;
       }
+      near_links_.push_back(use.link);
+    }
+    at.free += use.weight * joining.rate;
+    at.wanted += use.weight;
+  }
+}
+
+void FlowSet::fix(Flow& at, double rate, int bottleneck) {
+  at.fixed = true;
+  at.next_rate = rate;
+  at.next_bottleneck = bottleneck;
+  for (const WeightedLink& use : at.links) {
+    Link& there = link(use.link);
+    there.left = std::max(0.0, there.left - rate * use.weight);
+    there.weight -= use.weight;
+    there.most = std::max(there.most, rate);
+  }
+}
+
+/// Progressive filling of the near links by the near flows.
+void FlowSet::fill() {
+  levels_.clear();
+  for (const int id : near_flows_) flow(id).fixed = false;
+  for (const int id : near_links_) {
+    Link& at = link(id);
+    at.left = std::max(0.0, at.free);
+    at.weight = at.wanted;
+    at.most = 0;
+    at.full = false;
+    levels_.push_back({at.left / at.weight, id});
+  }
+  std::make_heap(levels_.begin(), levels_.end(), std::greater<>());
+  double rate = 0;
+  while (!levels_.empty()) {
+    std::pop_heap(levels_.begin(), levels_.end(), std::greater<>());
+    Level lowest = levels_.back();
+    levels_.pop_back();
+    Link& at = link(lowest.link);
+    if (at.weight <= kSame) continue;
+    // A link's level rises whenever a flow that gets less is fixed elsewhere.
+    const double now = at.left / at.weight;
+    if (now > lowest.rate * (1 + kSame)) {
+      levels_.push_back({now, lowest.link});
+      std::push_heap(levels_.begin(), levels_.end(), std::greater<>());
+      continue;
+    }
+    if (now > rate * (1 + kSame)) rate = std::max(now, 1e-3);
+    at.full = true;
+    at.level = rate;
+    for (const Use& use : at.uses) {
+      Flow& there = flow(use.flow);
+      if (there.seen == stamp_ && !there.fixed) fix(there, rate, lowest.link);
     }
   }
 }
 
-void FlowSet::fix(Flow& flow, double rate, double now, int id) {
-  flow.fixed = true;
-  for (const WeightedLink& link : flow.links) {
-    Link& at = links_[static_cast<std::size_t>(link.link)];
-    at.left = std::max(0.0, at.left - rate * link.weight);
-    at.weight -= link.weight;
+/// Flows that have no bottleneck any more join: false if there are none.
+bool FlowSet::join_losers() {
+  const std::size_t before = near_flows_.size(), links = near_links_.size();
+  for (std::size_t l = 0; l < links; ++l) {
+    const int id = near_links_[l];
+    const Link& at = link(id);
+    const bool busy = at.left <= kSame * at.capacity * 10;
+    for (std::size_t u = 0; u < at.uses.size(); ++u) {
+      const Flow& there = flow(at.uses[u].flow);
+      if (there.seen == stamp_) continue;
+      const bool takes_more = at.full && there.rate > at.level * (1 + kSame);
+      const bool gets_less = there.bottleneck == id && (!busy || at.most > there.rate * (1 + kSame));
+      if (takes_more || gets_less) join(at.uses[u].flow);
+    }
   }
-  if (std::abs(rate - flow.rate) <= kSame * rate) return;
-  flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.updated));
-  flow.updated = now;
-  flow.rate = rate;
-  ++flow.generation;
-  changed_.push_back(id);
+  return near_flows_.size() > before;
+}
+
+void FlowSet::join_all() {
+  for (std::size_t l = 0; l < near_links_.size(); ++l) {
+    const Link& at = link(near_links_[l]);
+    for (std::size_t u = 0; u < at.uses.size(); ++u) join(at.uses[u].flow);
+  }
 }
 
 std::span<const int> FlowSet::settle(double now) {
-  gather();
+  ++stamp_;
+  near_links_.clear();
+  near_flows_.clear();
   changed_.clear();
-  std::size_t unfixed = near_flows_.size();
-  while (unfixed > 0) {
-    double fill = std::numeric_limits<double>::infinity();
-    for (const int link : near_links_) {
-      const Link& at = links_[static_cast<std::size_t>(link)];
-      if (at.weight > kSame) fill = std::min(fill, at.left / at.weight);
-    }
-    full_.clear();
-    for (const int link : near_links_) {
-      const Link& at = links_[static_cast<std::size_t>(link)];
-      if (at.weight > kSame && at.left / at.weight <= fill * (1 + kSame)) full_.push_back(link);
-    }
-    if (full_.empty()) break;
-    for (const int link : full_)
-      for (const int id : links_[static_cast<std::size_t>(link)].flows) {
-        Flow& flow = flows_[static_cast<std::size_t>(id)];
-        if (flow.fixed) continue;
-        fix(flow, std::max(fill, 1e-3), now, id);
-        --unfixed;
-      }
+  for (const int id : dirty_) {
+    Link& at = link(id);
+    at.dirty = false;
+    for (const Use& use : at.uses)
+      if (const Flow& there = flow(use.flow); there.rate == 0 || there.bottleneck == id) join(use.flow);
+  }
+  dirty_.clear();
+  for (int joins = 0;; ++joins) {
+    fill();
+    if (!join_losers()) break;
+    if (joins == kMostJoins) join_all();
+  }
+  for (const int id : near_flows_) {
+    Flow& at = flow(id);
+    at.bottleneck = at.next_bottleneck;
+    if (std::abs(at.next_rate - at.rate) <= kSame * at.next_rate) continue;
+    at.left = std::max(0.0, at.left - at.rate * (now - at.updated));
+    at.updated = now;
+    at.rate = at.next_rate;
+    ++at.generation;
+    changed_.push_back(id);
   }
   return changed_;
 }

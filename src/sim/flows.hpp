@@ -3,8 +3,10 @@
 //
 // A flow loads each of its links with its rate times a weight: a flow that stands for several equal ones (sim/fold.hpp)
 // weighs more where they meet. Rates rise together until a link is full; what passes it is fixed, the rest goes on
-// (progressive filling: Bertsekas and Gallager, Data Networks, 1992). A change touches only flows that share a link
-// with it, directly or through others. One thread. Next stop: sim/replay.hpp drives it.
+// (progressive filling: Bertsekas and Gallager, Data Networks, 1992). The last full link is a flow's bottleneck: it
+// gets as much there as any other. Rates are max-min fair if each flow has one, so a change is settled among the flows
+// that it touches, and others join only if it takes their bottleneck from them. One thread. Next stop: sim/replay.hpp
+// drives it.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +48,9 @@ class FlowSet {
     std::span<const WeightedLink> links;
     double left = 0;
     double rate = 0;
+    double next_rate = 0;
+    int bottleneck = -1;
+    int next_bottleneck = -1;
     double updated = 0;
     int owner = 0;
     std::uint32_t generation = 0;
@@ -53,25 +58,46 @@ class FlowSet {
     bool active = false;
     bool fixed = false;
   };
+  struct Use {
+    int flow = 0;
+    double weight = 1;
+  };
   struct Link {
     double capacity = 0;
-    std::vector<int> flows;
+    std::vector<Use> uses;
+    double free = 0;    ///< what flows that are not settled anew leave
+    double wanted = 0;  ///< weight of those that are
+    // While it is filled:
     double left = 0;
     double weight = 0;
+    double level = 0;  ///< rate of flows whose bottleneck it is
+    double most = 0;   ///< the highest rate on it
+    bool full = false;
     std::uint32_t seen = 0;
     bool dirty = false;
   };
+  struct Level {
+    double rate = 0;
+    int link = 0;
+    bool operator>(const Level& other) const { return rate > other.rate; }
+  };
 
+  Flow& flow(int id) { return flows_[static_cast<std::size_t>(id)]; }
+  Link& link(int id) { return links_[static_cast<std::size_t>(id)]; }
   void touch(int link);
-  void gather();
-  void fix(Flow& flow, double rate, double now, int id);
+  void join(int flow);
+  void fill();
+  void fix(Flow& flow, double rate, int bottleneck);
+  bool join_losers();
+  void join_all();
 
   std::vector<Flow> flows_;
   std::vector<int> free_;
   std::vector<Link> links_;
   std::vector<int> dirty_;
   std::uint32_t stamp_ = 0;
-  std::vector<int> near_links_, near_flows_, changed_, full_;
+  std::vector<int> near_links_, near_flows_, changed_;  ///< near: settled anew
+  std::vector<Level> levels_;                           ///< heap, lowest first
 };
 
 }  // namespace hocket::sim

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMostActors = std::size_t{4} << 20;
 // Beyond that, links are averaged.
 constexpr std::size_t kMostClasses = 1024;
+constexpr std::size_t kMostNear = 256;
 
 std::uint64_t bits_of(double value) {
   return std::bit_cast<std::uint64_t>(value);
@@ -46,6 +47,7 @@ class Folder {
     keep_links();
     if (averaged_) find_arrivals();
     for (Actor& actor : world_.actors) keep_streams(actor);
+    sum_loads();
     return std::move(world_);
   }
 
@@ -121,7 +123,70 @@ class Folder {
       if (const double speed = fabric_.speed(rank_of(layer_of(a), label_of(a))); speed != 1)
         colour_[a] = mixed(colour_[a], bits_of(speed));
     plain_links();
-    world_.exact &= spread(count_classes() + options_.most_near);
+    const std::size_t most_near = options_.most_near != 0   ? options_.most_near
+                                  : actors_ <= kMostClasses ? actors_
+                                                            : kMostNear;
+    if (spread(count_classes() + most_near)) {
+      if (averaged_) part_near_links();
+      return;
+    }
+    world_.exact = false;
+    if (averaged_) part_near_links();
+    colour_by_distance();
+  }
+
+  /// Whoever is beyond the classes that can be told apart is told by how far away it is. Else it would see nobody whom
+  /// the trouble holds up, and go on as if there were none.
+  void colour_by_distance() {
+    std::vector<std::uint32_t> distance(actors_, 0);
+    std::vector<std::size_t> reached;
+    for (std::size_t a = 0; a < actors_; ++a)
+      if (has_trouble(a)) {
+        distance[a] = 1;
+        reached.push_back(a);
+      }
+    for (std::size_t next = 0; next < reached.size(); ++next) {
+      const std::size_t a = reached[next];
+      const int layer = layer_of(a);
+      const std::size_t unit = unit_of(layer, label_of(a));
+      for (std::uint32_t e = outlines_.end_first[unit]; e < outlines_.end_first[unit + 1]; ++e) {
+        const std::size_t peer = actor_of(layer, outlines_.ends[e].peer);
+        if (distance[peer] != 0) continue;
+        distance[peer] = distance[a] + 1;
+        reached.push_back(peer);
+      }
+    }
+    for (std::size_t a = 0; a < actors_; ++a) colour_[a] = mixed(colour_[a], bucket(distance[a]));
+  }
+
+  /// Distances of many hops, which only rings and chains have, are told apart by a factor of two.
+  static std::uint64_t bucket(std::uint32_t distance) {
+    constexpr std::uint32_t kEach = 64;
+    return distance < kEach ? distance : kEach + static_cast<std::uint64_t>(std::bit_width(distance));
+  }
+
+  bool has_trouble(std::size_t actor) const {
+    if (fabric_.speed(rank_of(layer_of(actor), label_of(actor))) != 1) return true;
+    bool slow = false;
+    each_stream(actor, [&](const OutlineStream&, const Route& way) {
+      for (int l = 0; l < way.count; ++l) slow |= fabric_.link_factor(way.links[static_cast<std::size_t>(l)]) != 1;
+    });
+    return slow;
+  }
+
+  /// The links of actors that are a class each are not averaged with others.
+  void part_near_links() {
+    std::unordered_map<std::uint64_t, int> members;
+    for (const std::uint64_t colour : colour_) ++members[colour];
+    for (std::size_t a = 0; a < actors_; ++a) {
+      if (members.at(colour_[a]) > 1) continue;
+      each_stream(a, [&](const OutlineStream&, const Route& way) {
+        for (int l = 0; l < way.count; ++l) {
+          const auto id = static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)]);
+          link_colour_[id] = mixed(0, id);
+        }
+      });
+    }
   }
 
   void plain_links() {
@@ -168,22 +233,15 @@ class Folder {
     for (std::size_t l = 0; l < sum.size(); ++l) link_colour_[l] = mixed(plain_link(l), sum[l]);
   }
 
-  /// Links are averaged with those of their kind that as many transfers use, up to a factor of four.
+  /// Links are averaged with those of their kind that plans of equal structure use in equal parts.
   void colour_links_by_load() {
-    std::vector<int> uses(link_colour_.size(), 0);
+    std::vector<std::uint64_t> sum(link_colour_.size(), 0);
     for (std::size_t a = 0; a < actors_; ++a)
-      each_stream(a, [&](const OutlineStream&, const Route& way) {
-        for (int l = 0; l < way.count; ++l) ++uses[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])];
+      each_stream(a, [&](const OutlineStream& stream, const Route& way) {
+        for (int l = 0; l < way.count; ++l)
+          sum[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])] += mixed(start_[a], role_of(stream));
       });
-    std::unordered_map<std::uint64_t, int> most;
-    for (std::size_t l = 0; l < uses.size(); ++l) {
-      int& top = most[plain_link(l)];
-      top = std::max(top, uses[l]);
-    }
-    for (std::size_t l = 0; l < uses.size(); ++l) {
-      const std::uint64_t kind = plain_link(l);
-      link_colour_[l] = mixed(kind, uses[l] == 0 ? 0 : uses[l] * 4 < most[kind] ? 1 : 2);
-    }
+    for (std::size_t l = 0; l < sum.size(); ++l) link_colour_[l] = mixed(plain_link(l), sum[l]);
   }
 
   // Sums, so that the order of children in a tree tells nothing.
@@ -399,6 +457,32 @@ class Folder {
       world_.streams.push_back(stream);
     });
     actor.stream_count = static_cast<std::uint32_t>(world_.streams.size()) - actor.first_stream;
+  }
+
+  /// What each link carries, by streams of the first kept actor whose plan has the same structure.
+  void sum_loads() {
+    std::unordered_map<std::uint64_t, std::uint32_t> first;  // [structure]
+    for (const Actor& actor : world_.actors) first.try_emplace(start_[kept_actor(actor)], actor.first_stream);
+    std::vector<std::map<std::uint32_t, std::int32_t>> carried(link_colour_.size());
+    for (std::size_t a = 0; a < actors_; ++a) {
+      std::uint32_t stream = first.at(start_[a]);
+      each_stream(a, [&](const OutlineStream&, const Route& way) {
+        for (int l = 0; l < way.count; ++l)
+          ++carried[static_cast<std::size_t>(way.links[static_cast<std::size_t>(l)])][stream];
+        ++stream;
+      });
+    }
+    std::unordered_map<std::uint64_t, bool> seen;
+    for (std::size_t l = 0; l < carried.size(); ++l) {
+      if (carried[l].empty()) continue;
+      const FabricLink link = fabric_.link(static_cast<int>(l));
+      std::uint64_t hash = mixed(mixed(static_cast<std::uint64_t>(link.wire), bits_of(link.bytes_per_second)),
+                                 bits_of(fabric_.link_factor(static_cast<int>(l))));
+      for (const auto& [stream, times] : carried[l])
+        hash = mixed(mixed(hash, stream), static_cast<std::uint64_t>(times));
+      if (seen.try_emplace(hash, true).second)
+        world_.carried.push_back({static_cast<int>(l), {carried[l].begin(), carried[l].end()}});
+    }
   }
 
   const Fabric& fabric_;

@@ -10,12 +10,14 @@
 // until no class splits any more. Then one actor of each class is kept, and of each class of links one link with the
 // weight of each class of transfers on it: equal actors do equal things at equal times, so the result is exact. Where
 // something breaks the symmetry (a slow link), classes are found without it first; then those of different distance
-// from it are told apart, hop by hop, up to `depth` hops and `most_near` more classes. Actors beyond see their like as
-// if it were as far away. Unfolded, every actor is its own class.
+// from it are told apart, hop by hop, up to `depth` hops and `most_near` more classes. Actors beyond are told apart by
+// their distance alone, so that each still sees somebody who is nearer to what holds all of them up. Unfolded, every
+// actor is its own class.
 //
 // Where that leaves too many classes (two trees over the same hosts have no symmetry in common), links are told apart
-// by what kinds of actors use them only, and what a class of links carries is averaged over them: right in the steady
-// state, near it in a pipeline's first tiles. A transfer is never faster than its own links.
+// by what structures of plans use them only, and what a class of links carries is averaged over them: right in the
+// steady state, near it in a pipeline's first tiles. Around a trouble, links of actors that are a class each are not
+// averaged.
 //
 // Memory: some 20 bytes for each end of a channel, and no plan but those kept. Source: Weisfeiler and Leman 1968;
 // Berkholz, Bonsma and Grohe, Tight lower and upper bounds for the complexity of canonical colour refinement, 2013.
@@ -25,6 +27,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/plan.hpp"
@@ -77,6 +80,13 @@ struct Actor {
   std::uint32_t first_stream = 0, stream_count = 0;
 };
 
+/// Links that carry the same, and whose: so many times the bytes of these streams of kept actors. Exact, even where
+/// what is replayed is averaged.
+struct LinkLoad {
+  int id = 0;                                                   ///< one of them, of the Fabric
+  std::vector<std::pair<std::uint32_t, std::int32_t>> streams;  ///< into FoldedWorld::streams; how many
+};
+
 struct FoldedLink {
   int id = 0;  ///< of the Fabric
   std::int64_t members = 1;
@@ -89,6 +99,7 @@ struct FoldedWorld {
   std::vector<Stream> streams;
   std::vector<WeightedLink> loads;  ///< links are indices into `links`
   std::vector<FoldedLink> links;
+  std::vector<LinkLoad> carried;
   std::int64_t all_actors = 0;
   int copies = 1;
   bool exact = true;  ///< refinement ended by itself
@@ -98,9 +109,8 @@ struct FoldOptions {
   bool fold = true;
   int depth = 0;         ///< 0: twice the logarithm of the ranks, and at least 40
   bool average = false;  ///< links are averaged, even if few classes do without
-  /// Classes around slow links and ranks. What is slow holds up whoever is near by as many hops as there are steps in
-  /// its slots; and time goes with the square of the classes where all share links.
-  std::size_t most_near = 256;
+  /// More classes around slow links and ranks; 0: all in small worlds, else 256.
+  std::size_t most_near = 0;
 };
 
 /// kUnsupported for worlds with more ends than memory is worth; kInternal if plans do not fit each other.

@@ -79,8 +79,8 @@ class Walk {
     switch (step.op) {
       case StepOp::kMove:
         hash(static_cast<std::uint64_t>(step.source_count) << 16 | step.destination_count);
-        for (std::uint32_t s = 0; s < std::uint32_t{step.source_count} + step.destination_count; ++s)
-          span(plan_.spans[step.first + s]);
+        spans(step.first, step.source_count);
+        spans(step.first + step.source_count, step.destination_count);
         break;
       case StepOp::kSignalData:
       case StepOp::kWaitCredit: end({step.channel, true, view_.peer(step.peer, i_, j_), phase_}); break;
@@ -96,8 +96,16 @@ class Walk {
     hash(it->second);
   }
 
-  void span(const SpanRef& span) {
-    hash(static_cast<std::uint64_t>(span.kind));
+  /// Sources have no order, nor have destinations: a rank's own input comes first or last by its place in the host.
+  void spans(std::uint32_t first, std::uint32_t count) {
+    std::uint64_t kinds = 0;
+    for (std::uint32_t s = first; s < first + count; ++s)
+      kinds += mixed(1, static_cast<std::uint64_t>(plan_.spans[s].kind));
+    hash(kinds);
+    for (std::uint32_t s = first; s < first + count; ++s) stream_of(plan_.spans[s]);
+  }
+
+  void stream_of(const SpanRef& span) {
     StreamKind kind = StreamKind::kPush;
     switch (span.kind) {
       case SpanKind::kSlotOut:

@@ -26,6 +26,7 @@ class Replay {
       : world_(world), costs_(costs), shape_(shape), options_(options), flows_(capacities()) {
     ring_ = std::bit_ceil(static_cast<std::size_t>(shape.slots) + 2);
     result_.link_bytes.assign(world.links.size(), 0);
+    result_.stream_bytes.assign(world.streams.size(), 0);
     stream_seconds_per_byte_.reserve(world.streams.size());
     for (const Stream& stream : world.streams) {
       double slowest = 0;
@@ -352,6 +353,7 @@ void Replay::flow_ended(std::int32_t flow) {
     const WeightedLink& load = world_.loads[at.first_link + l];
     result_.link_bytes[static_cast<std::size_t>(load.link)] += bytes * load.weight;
   }
+  result_.stream_bytes[stream] += bytes;
   flows_.remove(flow);
   const double alone = bytes * stream_seconds_per_byte_[stream];
   if (alone >= lane.alone) {

@@ -49,8 +49,9 @@ struct ReplayOptions {
 struct Replayed {
   double seconds = 0;
   Spent spent;
-  std::vector<Hop> path;           ///< from first to last; empty when there were too many Moves to keep
-  std::vector<double> link_bytes;  ///< [FoldedWorld::links], of one link of the class
+  std::vector<Hop> path;             ///< from first to last; empty when there were too many Moves to keep
+  std::vector<double> link_bytes;    ///< [FoldedWorld::links], of one link of the class
+  std::vector<double> stream_bytes;  ///< [FoldedWorld::streams]
   std::uint64_t moves = 0;
   std::uint64_t events = 0;
   int most_signals = 0;  ///< data signals on the busiest channel

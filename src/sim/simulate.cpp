@@ -42,6 +42,24 @@ double bus_factor(Collective collective, int ranks) {
   }
 }
 
+std::vector<std::string_view> simulated_algorithms(Collective collective) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Algorithm& a : algorithms())
+    if (a.collective == collective) add(a.name);
+  if (collective == Collective::kAllReduce) {
+    add("log_step");
+    add("hierarchical");
+  }
+  return names;
+}
+
+bool in_library(Collective collective, std::string_view algorithm) {
+  return algorithm != "hierarchical" || find_algorithm(collective, algorithm) != nullptr;
+}
+
 Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& placement, Collective collective,
                                     std::string_view algorithm, const Setup& setup) {
   Simulation simulation;
@@ -64,7 +82,7 @@ Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& place
     simulation.stages_.push_back({std::move(world), of, static_cast<std::uint64_t>(pieces), slots});
     return {};
   };
-  if (algorithm == "hierarchical" && find_algorithm(collective, algorithm) == nullptr) {
+  if (!in_library(collective, algorithm)) {
     if (collective != Collective::kAllReduce) return error(Code::kUnsupported, "hierarchical is for all_reduce");
     HOCKET_TRY(add(collective, hierarchical_all_reduce(fabric.ranks_per_host(), fabric.hosts()), 1));
     return simulation;
@@ -78,8 +96,8 @@ Result<Simulation> Simulation::make(const Fabric& fabric, const Placement& place
   for (const Algorithm* part : parts) {
     if (part == nullptr) {
       std::string known;
-      for (const Algorithm& a : algorithms())
-        if (a.collective == collective) known += format("{}{}", known.empty() ? "" : ", ", a.name);
+      for (const std::string_view name : simulated_algorithms(collective))
+        known += format("{}{}", known.empty() ? "" : ", ", name);
       return error(Code::kInvalidArgument, "{} has no algorithm '{}', but {}", to_string(collective), algorithm, known);
     }
     if (part->max_world != 0 && n > part->max_world)
@@ -140,15 +158,25 @@ Result<Price> Simulation::price(std::uint64_t bytes, const Costs& costs) const {
     price.moves += staged.run.moves;
     price.events += staged.run.events;
     price.extrapolated |= staged.extrapolated;
-    for (std::size_t l = 0; l < staged.run.link_bytes.size(); ++l) {
-      const double carried = staged.run.link_bytes[l];
-      const double load = carried / fabric_->capacity(stages_[s].world.links[l].id, costs);
-      if (load <= price.busiest_load) continue;
-      price.busiest_load = load;
-      price.busiest_link = static_cast<int>(l);
-      price.busiest_stage = static_cast<int>(s);
+    price.doubt = std::max(price.doubt, staged.doubt);
+    // What no run can beat: the busiest link's bytes at its rate.
+    double least = 0;
+    for (const LinkLoad& load : stages_[s].world.carried) {
+      double carried = 0;
+      for (const auto& [stream, times] : load.streams) carried += staged.run.stream_bytes[stream] * times;
+      const double busy = carried / fabric_->capacity(load.id, costs);
+      least = std::max(least, busy);
+      if (busy <= price.busiest_load) continue;
+      price.busiest_load = busy;
+      price.busiest_link = load.id;
       price.busiest_bytes = carried;
     }
+    price.least_seconds += least;
+  }
+  // Averaged links may let a little more through.
+  if (price.seconds < price.least_seconds) {
+    price.doubt = std::max(price.doubt, price.least_seconds / price.seconds - 1);
+    price.seconds = price.least_seconds;
   }
   if (price.seconds > 0) {
     price.busiest_load /= price.seconds;

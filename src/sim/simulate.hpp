@@ -29,7 +29,7 @@ struct Setup {
   bool full = false;
   int depth = 0;                 ///< of FoldOptions
   bool average = false;          ///< likewise
-  std::size_t most_near = 256;   ///< likewise
+  std::size_t most_near = 0;     ///< likewise
   double most_work = kMostWork;  ///< beyond it, only the first of a plan's many equal steps are run
 };
 
@@ -38,20 +38,25 @@ struct Price {
   double algbw = 0;  ///< bytes/s, as nccl-tests defines them
   double busbw = 0;
   Spent spent;
-  std::vector<Hop> path;  ///< of the last stage; empty if it was extrapolated or too long
-  /// The link that carries most for its rate: into `world().links` of stage `busiest_stage`.
-  int busiest_link = -1;
-  int busiest_stage = 0;
+  std::vector<Hop> path;    ///< of the last stage; empty if it was extrapolated or too long
+  int busiest_link = -1;    ///< of the Fabric: the one that carries most for its rate, of all links of all ranks
   double busiest_load = 0;  ///< of its capacity, over the whole time
   double busiest_bytes = 0;
   std::uint64_t moves = 0;  ///< that were simulated
   std::uint64_t events = 0;
+  double least_seconds = 0;  ///< what the busiest link needs for its bytes
   bool extrapolated = false;
+  double doubt = 0;  ///< of an extrapolated price, relative: how uneven the call still was (sim/extrapolate.hpp)
   std::string_view protocol;
 };
 
 /// nccl-tests' factor from algbw to busbw.
 double bus_factor(Collective collective, int ranks);
+
+/// All names that Simulation::make takes for a collective.
+std::vector<std::string_view> simulated_algorithms(Collective collective);
+/// Whether the library runs it: "hierarchical" is a plan of the simulator's alone (sim/hierarchical.hpp).
+bool in_library(Collective collective, std::string_view algorithm);
 
 class Simulation {
  public:

@@ -17,7 +17,7 @@
 namespace hocket::sim {
 namespace {
 
-enum class Trouble { kNone, kSlowLink, kSlowRank };
+enum class Trouble { kNone, kSlowLink, kSlowNic, kSlowRank };
 
 struct Machine {
   std::string name;
@@ -53,6 +53,8 @@ Result<Fabric> fabric_of(const topo::Graph& graph, int hosts, Trouble trouble) {
   const int rank = fabric->ranks() / 3;
   Status status;
   if (trouble == Trouble::kSlowLink) status = fabric->slow_link(rank, rank + 1, 0.5);
+  if (trouble == Trouble::kSlowNic)
+    status = fabric->slow_link(rank, (rank + fabric->ranks_per_host()) % fabric->ranks(), 0.5);
   if (trouble == Trouble::kSlowRank) status = fabric->slow_rank(rank, 0.5);
   if (!status.ok()) return status;
   return fabric;
@@ -122,20 +124,68 @@ TEST(FoldedSimulation, EqualsTheFullOneWith256Ranks) {
 // What worlds of thousands of ranks get, where no symmetry is left: coarser, and more so around a trouble.
 TEST(FoldedSimulation, IsNearTheFullOneWithAveragedLinks) {
   const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
-  for (const Trouble trouble : kTroubles)
+  for (const Trouble trouble : {Trouble::kNone, Trouble::kSlowLink, Trouble::kSlowNic, Trouble::kSlowRank}) {
+    compare(machine, 32, trouble, "tree", false, {1024, 16 << 20, 256 << 20}, {.average = true, .most_near = 64}, 0.02);
+    // Long calls around a slow rank are chaotic: a last digit moves the full simulation, too, by 3 %.
+    compare(machine, 32, trouble, "hierarchical", false, {1024, 16 << 20, 256 << 20},
+            {.average = true, .most_near = 64}, trouble == Trouble::kSlowRank ? 0.1 : 0.05);
+  }
+}
+
+// The same from the size on where it is what everybody gets, up to 1024 ranks, which can still be run in full.
+TEST(FoldedSimulation, IsNearTheFullOneBeyond256Ranks) {
+  const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
+  for (const Trouble trouble : {Trouble::kNone, Trouble::kSlowLink, Trouble::kSlowNic, Trouble::kSlowRank})
     for (const std::string_view algorithm : {"tree", "hierarchical"})
-      compare(machine, 32, trouble, algorithm, false, {1024, 1 << 20, 16 << 20}, {.average = true},
-              trouble == Trouble::kNone ? 0.02 : 0.1);
+      compare(machine, 64, trouble, algorithm, false, {1024, 16 << 20}, {}, 0.02);
+  compare(machine, 128, Trouble::kSlowNic, "hierarchical", false, {16 << 20}, {}, 0.02);
+  compare(machine, 128, Trouble::kSlowRank, "tree", false, {16 << 20}, {}, 0.02);
+  // With few classes the nearest rank stands for others, which a slow rank holds up over the network.
+  for (const Trouble trouble : kTroubles)
+    for (const std::string_view algorithm : {"halving_doubling", "log_step"})
+      compare(machine, 64, trouble, algorithm, false, {256 << 10}, {.most_near = 128},
+              trouble == Trouble::kSlowRank ? 0.12 : 0.05);
+}
+
+// Among thousands nothing can be run in full, but: bytes need their time, a trouble helps nobody, and what passes a
+// link at half speed takes twice as long.
+TEST(FoldedSimulation, IsNeverFasterThanTheBusiestLinkNorForATrouble) {
+  const topo::Graph graph = switched(8, 360e9, 50e9);
+  for (const std::string_view algorithm : {"ring", "tree", "hierarchical", "halving_doubling", "log_step"}) {
+    const bool rounds = algorithm == "halving_doubling" || algorithm == "log_step";
+    const std::uint64_t bytes = rounds ? 16 << 20 : 256 << 20;
+    double untroubled = 0;
+    for (const Trouble trouble : {Trouble::kNone, Trouble::kSlowLink, Trouble::kSlowNic, Trouble::kSlowRank}) {
+      auto fabric = fabric_of(graph, 256, trouble);
+      ASSERT_TRUE(fabric.ok());
+      auto simulation = Simulation::make(*fabric, plain_placement(*fabric), Collective::kAllReduce, algorithm, {});
+      ASSERT_TRUE(simulation.ok()) << simulation.status().text();
+      auto price = simulation->price(bytes, gpu_costs(false));
+      ASSERT_TRUE(price.ok()) << price.status().text();
+      SCOPED_TRACE(format("{}, trouble {}: {} s, at least {} s, without {} s, {} classes", algorithm,
+                          static_cast<int>(trouble), price->seconds, price->least_seconds, untroubled,
+                          simulation->classes()));
+      // Not because it was put right afterwards.
+      EXPECT_LT(price->doubt, 0.05);
+      EXPECT_GE(price->seconds, price->least_seconds);
+      EXPECT_GE(price->seconds, 0.998 * untroubled);
+      if (trouble == Trouble::kNone) untroubled = price->seconds;
+      if (algorithm != "hierarchical") continue;
+      // Up and down, an eighth of the bytes at 46 GB/s.
+      const double nic = 2.0 * static_cast<double>(bytes) / 8 / 46e9;
+      EXPECT_GE(price->least_seconds, 0.99 * (trouble == Trouble::kSlowNic ? 2 * nic : nic));
+      if (trouble == Trouble::kSlowNic) {
+        EXPECT_LT(price->seconds, 1.1 * price->least_seconds);
+      }
+    }
+  }
 }
 
 // What thousands of ranks get around a trouble: few classes, and the first of a ring's many steps.
 TEST(FoldedSimulation, IsNearTheFullOneInTheFirstOfManySteps) {
   const Machine machine{"8 GPUs on a switch", switched(8, 360e9, 50e9)};
-  for (const Trouble trouble : kTroubles) {
+  for (const Trouble trouble : kTroubles)
     compare(machine, 32, trouble, "ring", false, {65536, 32 << 20}, {.most_near = 32, .most_work = 1}, 0.02);
-    // 13 % too fast next to a slow link: with few classes, what it holds up ends too near.
-    compare(machine, 32, trouble, "hierarchical", false, {1024, 16 << 20}, {.average = true, .most_near = 64}, 0.15);
-  }
 }
 
 TEST(FoldedSimulation, AreFewerStepsAndClassesAroundATrouble) {
@@ -143,7 +193,7 @@ TEST(FoldedSimulation, AreFewerStepsAndClassesAroundATrouble) {
     auto fabric = fabric_of(switched(8, 360e9, 50e9), 256, trouble);
     ASSERT_TRUE(fabric.ok());
     auto ring = Simulation::make(*fabric, plain_placement(*fabric), Collective::kAllReduce, "ring",
-                                 {.most_near = 64, .most_work = 1e6});
+                                 {.most_near = 64, .most_work = 1e5});
     ASSERT_TRUE(ring.ok()) << ring.status().text();
     EXPECT_LE(ring->classes(), 80u);
     auto price = ring->price(32 << 20, gpu_costs(false));
