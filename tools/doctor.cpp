@@ -50,7 +50,11 @@ int doctor_main(int argc, char** argv) {
     if (reach.hocket.empty()) reach.hocket = hocket::run::this_program();
   }
 
-  const hocket::doctor::Facts facts = hocket::doctor::read_facts(root);
+  hocket::doctor::Facts facts = hocket::doctor::read_facts(root);
+  if (root.empty()) {
+    const hocket::Status tried = hocket::doctor::try_communicator();
+    facts.communicator = tried.ok() ? hocket::doctor::Fact<bool>(true) : hocket::doctor::Fact<bool>(tried);
+  }
   std::vector<hocket::doctor::Finding> findings = hocket::doctor::run_checks(facts);
   if (!reach.hosts.empty()) {
     for (hocket::doctor::Finding& one : hocket::doctor::try_hosts(reach)) findings.push_back(std::move(one));

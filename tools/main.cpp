@@ -82,8 +82,8 @@ const Command* find_command(std::string_view name) {
 int no_such_command(std::string_view wanted) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  hocket::print(stderr, "hocket: there is no command '{}', the nearest is '{}'; see hocket help\n", wanted,
-                hocket::nearest_name(wanted, names));
+  hocket::print(stderr, "hocket: there is no command '{}'{}; see hocket help\n", wanted,
+                hocket::nearest_hint(wanted, names));
   return 2;
 }
 

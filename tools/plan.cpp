@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/dump.hpp"
+#include "base/settings.hpp"
 #include "base/status.hpp"
 #include "checker/worlds.hpp"
 #include "tools/usage.hpp"
@@ -173,7 +174,7 @@ int plan_main(int argc, char** argv) {
   }
   if (list) {
     for (const Algorithm& a : algorithms())
-      print(stdout, "{:15} {:20} {}\n", to_string(a.collective), a.name, a.source);
+      print(stdout, "{:16} {:19} {}\n", to_string(a.collective), a.name, a.source);
     return 0;
   }
   const Algorithm* algorithm = nullptr;
@@ -186,7 +187,15 @@ int plan_main(int argc, char** argv) {
     if (a.name == algorithm_name) algorithm = &a;
   }
   const auto refuse = [](std::string_view text) { return usage_error("hocket plan", text); };
-  if (!collective_known) return refuse(format("there is no collective '{}'", collective_name));
+  if (!collective_known) {
+    std::vector<std::string_view> names;
+    for (const Algorithm& a : algorithms())
+      if (names.empty() || names.back() != to_string(a.collective)) names.push_back(to_string(a.collective));
+    return refuse(format("there is no collective '{}'{}; there are {}", collective_name,
+                         nearest_hint(collective_name, names), join(names, ", ")));
+  }
+  if (algorithm == nullptr && app.count("--algo") == 0)
+    return refuse(format("{} has no ring: choose by --algo {}", collective_name, known));
   if (algorithm == nullptr)
     return refuse(format("{} has no algorithm '{}', but {}", collective_name, algorithm_name, known));
   if (args.rank < 0 || args.rank >= args.world || args.root < 0 || args.root >= args.world)

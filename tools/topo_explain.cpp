@@ -85,6 +85,8 @@ hocket::Result<std::string> topo_explain(const topo::Paths& paths, const std::st
     out += format("  layout    {}\n", world.layout->to_text());
     out += links_text(world.layout->links, hosts);
   }
+  if (world.size == 1)
+    return out + "  nothing goes from rank to rank: input is copied to output, or stays where it is\n";
   HOCKET_ASSIGN(const hocket::Choice choice, choose(kind, bytes, hocket::DataType::kFloat32, false, world));
   std::set<std::string_view> told;
   std::string refused;

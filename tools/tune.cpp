@@ -62,11 +62,14 @@ struct Options {
   bool embed = false;
 };
 
+bool has_choice_by_size(const perf::PerfCollective& one) {
+  return !one.uneven && !one.no_data && !is_message(one.collective);
+}
+
 Status parse(int argc, char** argv, Options* o, int* exit_code) {
   CLI::App app(
       "Measures which algorithm, protocol and tile are fastest here and writes a table for HOCKET_TUNING=FILE. Keep "
-      "the "
-      "machine otherwise idle; takes a few minutes.",
+      "the machine otherwise idle; takes a few minutes.",
       "hocket tune");
   app.set_help_flag("-h,--help", "print this");
   app.add_option("--ranks", o->ranks, "numbers of ranks (default 2,4,8)")->delimiter(',')->check(CLI::Range(2, 128));
@@ -101,8 +104,15 @@ Status parse(int argc, char** argv, Options* o, int* exit_code) {
   }
   for (const std::string& name : o->collectives) {
     const auto* found = perf::find_perf_collective(name);
-    if (found == nullptr || found->uneven || found->no_data || is_message(found->collective)) {
-      *exit_code = usage_error("hocket tune", format("'{}' has no choice by size", name));
+    std::vector<std::string_view> known;
+    for (const perf::PerfCollective* one : perf::perf_collectives())
+      if (has_choice_by_size(*one)) known.push_back(one->name);
+    if (found == nullptr || !has_choice_by_size(*found)) {
+      *exit_code = usage_error(
+          "hocket tune", found == nullptr ? format("--collectives: unknown collective '{}'{}; there are {}", name,
+                                                   nearest_hint(name, known), join(known, ", "))
+                                          : format("--collectives: {} has no choice by size; those that have are {}",
+                                                   name, join(known, ", ")));
       return error(Code::kInvalidArgument, "collective");
     }
   }

@@ -270,7 +270,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!options.collective) {
     std::vector<std::string_view> known;
     for (const PerfCollective* c : perf_collectives()) known.push_back(c->name);
-    return refused(format("unknown collective '{}', the nearest is {}", collective, nearest_name(collective, known)));
+    return refused(format("unknown collective '{}'{}; there are {}", collective, nearest_hint(collective, known),
+                          join(known, ", ")));
   }
   for (const auto& [flag, value] : not_offered) {
     if (flag->accepted.empty() || value != flag->accepted) {

@@ -66,8 +66,8 @@ std::string quoted(std::string_view word) {
 template <class Names>
 std::string unknown(std::string_view what, std::string_view word, const Names& names) {
   const std::vector<std::string_view> known(std::begin(names), std::end(names));
-  return format("unknown {} {}, the nearest is {}; there are {}", what, quoted(word),
-                nearest_name(word.substr(0, 40), known), join(known, ", "));
+  return format("unknown {} {}{}; there are {}", what, quoted(word), nearest_hint(word.substr(0, 40), known),
+                join(known, ", "));
 }
 
 /// Empty: the row can run somewhere.

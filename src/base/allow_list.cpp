@@ -72,8 +72,8 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
         std::vector<std::string_view> names;
         names.reserve(kCollectiveCount);
         for (int i = 0; i < kCollectiveCount; ++i) names.push_back(to_string(static_cast<Collective>(i)));
-        return error(Code::kInvalidArgument, "{}='{}': unknown collective '{}', the nearest is {}; there are {}",
-                     variable, text, name, nearest_name(name, names), joined(names));
+        return error(Code::kInvalidArgument, "{}='{}': unknown collective '{}'{}; there are {}", variable, text, name,
+                     nearest_hint(name, names), joined(names));
       }
     }
 
@@ -90,8 +90,8 @@ Result<AllowList> AllowList::parse(std::string_view text, std::span<const std::s
       const auto known = std::find_if(known_names.begin(), known_names.end(),
                                       [&](std::string_view name) { return same_word(name, *word); });
       if (known == known_names.end()) {
-        return error(Code::kInvalidArgument, "{}='{}': unknown name '{}', the nearest is {}; there are {}", variable,
-                     text, *word, nearest_name(*word, known_names), joined(known_names));
+        return error(Code::kInvalidArgument, "{}='{}': unknown name '{}'{}; there are {}", variable, text, *word,
+                     nearest_hint(*word, known_names), joined(known_names));
       }
       rule.names.emplace_back(*known);
     }

@@ -73,12 +73,20 @@ void warn_about_unknown(std::string_view name) {
     const std::lock_guard lock(mutex);
     if (!warned.emplace(name).second) return;
   }
-  const std::vector<std::string_view> known = known_variables();
-  HOCKET_LOG(LogLevel::kWarn, "unknown variable {} is ignored, the nearest known one is {}", name,
-             nearest_name(name, known));
+  HOCKET_LOG(LogLevel::kWarn, "unknown variable {} is ignored{}", name, nearest_variable_hint(name));
 }
 
 }  // namespace
+
+std::string nearest_variable_hint(std::string_view name) {
+  // What all of them begin with makes none nearer.
+  constexpr std::string_view kPrefix = "HOCKET_";
+  const std::vector<std::string_view> known = known_variables();
+  std::vector<std::string_view> ends;
+  for (const std::string_view one : known) ends.push_back(one.substr(kPrefix.size()));
+  const std::string_view nearest = nearest_name(name.substr(std::min(name.size(), kPrefix.size())), ends);
+  return nearest.empty() ? std::string() : format(", the nearest known one is {}{}", kPrefix, nearest);
+}
 
 std::vector<std::string_view> known_variables() {
   std::vector<std::string_view> known;

@@ -23,6 +23,9 @@ Result<Settings> parse_environment(const char* const* environment, bool warns = 
 std::vector<std::string_view> known_variables();
 /// Whether it is one of those, or of a family (HOCKET_TEST_…) that the tests and ./dev have to themselves.
 bool is_known_variable(std::string_view name);
+/// For a variable that begins with HOCKET_ and is not known: ", the nearest known one is HOCKET_ALGO"; empty if none is
+/// near.
+std::string nearest_variable_hint(std::string_view name);
 
 /// Whether settings made in code are within the limits that settings.hpp states. Lists of names are checked where their
 /// names are known, by AllowList::parse. Errors: kInvalidArgument with variable, value and what is accepted.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/format.hpp"
+
 namespace hocket {
 
 char lower(char c) noexcept {
@@ -46,7 +48,14 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
       best = name;
     }
   }
-  return best;
+  // Farther ones have nothing to do with what was meant.
+  const bool near = best_distance <= std::max<std::size_t>(2, word.size() / 3) && best_distance < word.size();
+  return near ? best : std::string_view();
+}
+
+std::string nearest_hint(std::string_view word, std::span<const std::string_view> names) {
+  const std::string_view nearest = nearest_name(word, names);
+  return nearest.empty() ? std::string() : format(", the nearest is {}", nearest);
 }
 
 }  // namespace hocket

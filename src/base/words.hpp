@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace hocket {
@@ -13,7 +14,10 @@ bool same_word(std::string_view a, std::string_view b) noexcept;
 /// Without blanks and tabs at both ends.
 std::string_view trim(std::string_view text) noexcept;
 
-/// The one of `names` with the fewest changed letters from `word`, upper and lower case being equal; empty if no names.
+/// The one of `names` with the fewest changed letters from `word`, upper and lower case being equal; empty if none is
+/// near: within two letters, or a third of the word, and never all of it.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
+/// ", the nearest is ring", for the text of an error; empty if none is near.
+std::string nearest_hint(std::string_view word, std::span<const std::string_view> names);
 
 }  // namespace hocket

@@ -15,10 +15,8 @@
 #include "base/status.hpp"
 #include "core/control.hpp"
 #include "core/progress.hpp"
+#include "core/resolve_settings.hpp"
 #include "topo/hash.hpp"
-#include "topo/hwloc_reader.hpp"
-#include "topo/machine_file.hpp"
-#include "topo/merge.hpp"
 #include "topo/nccl_graph.hpp"
 #include "transport/local.hpp"
 #include "transport/tcp.hpp"
@@ -194,14 +192,7 @@ Result<std::shared_ptr<Engine>> Engine::default_engine() {
 Result<std::shared_ptr<const topo::Graph>> EngineCore::machine() {
   const std::scoped_lock lock(machine_mutex_);
   if (!machine_) {
-    topo::ReaderOptions reader;
-    reader.host_id = options_.settings.host_id;
-    topo::Graph machine = topo::load_machine(reader);
-    if (!options_.settings.topo_file.empty()) {
-      HOCKET_ASSIGN(const topo::Graph file, topo::graph_from_file(options_.settings.topo_file));
-      HOCKET_ASSIGN(machine, topo::with_devices_of(machine, file));
-      for (const std::string& note : machine.notes) HOCKET_LOG(LogLevel::kInfo, "{}", note);
-    }
+    HOCKET_ASSIGN(topo::Graph machine, machine_by(options_.settings));
     if (!options_.settings.graph_dump_file.empty())
       HOCKET_TRY(topo::dump_nccl_graph(machine, options_.settings.graph_dump_file));
     machine_ = std::make_shared<const topo::Graph>(std::move(machine));

@@ -54,6 +54,7 @@ std::string Communicator::explain(Collective collective, std::size_t count, Data
                  ? format(" ({})", op.name())
                  : "",
              s.size, s.world.hosts, s.world.hosts == 1 ? "" : "s", s.world.crowded ? ", more ranks than cores" : "");
+  if (s.size == 1) return text + "  nothing goes from rank to rank: input is copied to output, or stays where it is\n";
   text += format("  algorithm  {} ({})\n", a.name, a.source);
   text += format("  protocol   {}\n", to_string(choice->protocol));
   text += format("  lanes      {}, tile {} bytes, {} a round, {} slots of {} bytes\n", choice->lanes,

@@ -25,6 +25,7 @@
 #include "core/membership/hosts.hpp"
 #include "core/membership/messages.hpp"
 #include "core/membership/slots.hpp"
+#include "core/resolve_settings.hpp"
 #include "core/tuning_file.hpp"
 #include "topo/domains.hpp"
 #include "topo/hash.hpp"
@@ -262,7 +263,7 @@ PlaceCard Founding::own_card() {
   }
   if (args_.settings.gpu.empty()) return card;
   graph_.read_here();  // the leader's is not to be had by loads: over tcp
-  auto found = gpu_of(args_.settings.gpu, graph_.get().get(), inputs_.host, args_.rank);
+  auto found = gpu_of(args_.settings.gpu, graph_.get().get(), local_place(inputs_.host, args_.rank));
   if (found.ok()) {
     card.gpu = *found;
     // Communicators that are made of this one: the same GPU, whatever the place there.

@@ -25,6 +25,8 @@ Facts healthy() {
   Facts facts;
   facts.host = "node1";
   facts.settings = std::string();
+  facts.job = std::string();
+  facts.communicator = true;
   facts.kernel = std::string("6.1.0");
   facts.memfd = true;
   facts.pidfd = true;
@@ -109,6 +111,15 @@ const Case kCases[] = {
     {"malformed", "settings", Severity::kError,
      [](Facts& f) { f.settings = Status(Code::kInvalidArgument, "HOCKET_SLOTS='x' is not understood"); },
      "HOCKET_SLOTS='x'", "unset"},
+    {"refused", "settings", Severity::kError,
+     [](Facts& f) { f.setting_problems = {"HOCKET_TUNING=/none: can't be opened"}; }, "HOCKET_TUNING=/none",
+     "unset HOCKET_TUNING"},
+    {"half_a_job", "job", Severity::kError,
+     [](Facts& f) { f.job = Status(Code::kInvalidArgument, "HOCKET_SIZE is not set"); }, "HOCKET_SIZE is not set",
+     "unset what is left"},
+    {"no_rank", "communicator", Severity::kError,
+     [](Facts& f) { f.communicator = Status(Code::kSystem, "no address of this host can be used"); },
+     "can't be started: no address", "HOCKET_LOG"},
     {"mistyped", "settings", Severity::kWarning,
      [](Facts& f) { f.unknown_variables = {"HOCKET_ALGOS, the nearest known one is HOCKET_ALGO"}; },
      "unknown variable HOCKET_ALGOS, the nearest", "unset HOCKET_ALGOS, "},
@@ -446,6 +457,33 @@ TEST(DoctorReport, TheWorstComesFirstInLinesThatFit) {
   EXPECT_NE(text.find("node1: 1 error, 1 warning, 1 note, 0 not readable\n"), std::string::npos) << text;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(DoctorChecks, WhatStopsARankIsToldOnce) {
+  Facts facts = healthy();
+  facts.limits.value->address_space_bytes = {1 << 30, 1 << 30};
+  facts.communicator = Status(Code::kOutOfMemory, "1 GiB of address space can't be had");
+  const std::string text = all_of(run_checks(facts));
+  EXPECT_NE(text.find("error    address space"), std::string::npos) << text;
+  EXPECT_EQ(text.find("can't be started"), std::string::npos) << text;
+  EXPECT_NE(text.find(": 1 error,"), std::string::npos) << text;
+}
+
+TEST(DoctorReport, NamesOfTheSystemDoNotReachATerminalAsCommands) {
+  Facts facts = healthy();
+  facts.host = "node\x1b]0;title\x07";
+  facts.interfaces.value->front().name =
+      "e\x1b[2J\xc2\x9b"
+      "31m\x9bx";
+  facts.interfaces.value->front().up = false;
+  facts.communicator = Status(Code::kSystem, "no address:\n  lo, \xc3\x9f");
+  const std::string text = report_text(facts.host, run_checks(facts));
+  for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= ' ') << text;
+  EXPECT_NE(text.find("interface e\\x1b[2J\\xc2\\x9b31m\\x9bx is down"), std::string::npos) << text;
+  EXPECT_NE(text.find("node\\x1b]0;title\\x07: "), std::string::npos) << text;
+  // Letters and lines of its own stay.
+  EXPECT_NE(text.find("no address:\n" + std::string(25, ' ')), std::string::npos) << text;
+  EXPECT_NE(text.find("lo, \xc3\x9f"), std::string::npos) << text;
 }
 
 TEST(DoctorReport, JsonHasTheFieldsOfItsSchema) {

@@ -355,7 +355,16 @@ TEST(AllowListTest, BadListsAreErrorsThatHelp) {
 TEST(NearestName, CountsChangedLetters) {
   EXPECT_EQ(nearest_name("TREE", kNames), "tree");
   EXPECT_EQ(nearest_name("chian", kNames), "chain");
-  EXPECT_EQ(nearest_name("", kNames), "ring");
+  EXPECT_EQ(nearest_name("", kNames), "");
+  // What is far from all of them was not meant to be one.
+  EXPECT_EQ(nearest_name("rng", kNames), "ring");
+  EXPECT_EQ(nearest_name("butterfly", kNames), "");
+  EXPECT_EQ(nearest_name("xy", kNames), "");
+  EXPECT_EQ(nearest_hint("chian", kNames), ", the nearest is chain");
+  EXPECT_EQ(nearest_hint("butterfly", kNames), "");
+  // What all variables begin with does not make them alike.
+  EXPECT_EQ(nearest_variable_hint("HOCKET_ALOG"), ", the nearest known one is HOCKET_ALGO");
+  EXPECT_EQ(nearest_variable_hint("HOCKET_BANANA"), "");
   EXPECT_EQ(nearest_name("x", {}), "");
 }
 

@@ -14,7 +14,11 @@ namespace {
 
 using Findings = std::vector<Finding>;
 using os::NetReach;
-using topo::bytes_to_text;
+
+// Here nothing is an amount, and no size that is not known.
+std::string bytes_to_text(std::uint64_t bytes) {
+  return bytes == 0 ? "0 B" : topo::bytes_to_text(bytes);
+}
 
 Finding fine(std::string seen) {
   return {Severity::kFine, {}, std::move(seen), {}, {}};
@@ -41,9 +45,14 @@ int likely_ranks(const Facts& facts) {
 Findings settings(const Facts& facts) {
   Findings found;
   if (!facts.settings && !facts.root.empty()) return {unknown("the settings of a job", facts.settings.why)};
-  if (!facts.settings) {
-    found.push_back(finding(Severity::kError, facts.settings.why, "no communicator can be made with it",
-                            "set it right, or unset it"));
+  std::vector<std::string> problems = facts.setting_problems;
+  if (!facts.settings) problems.push_back(facts.settings.why);
+  for (const std::string& problem : problems) {
+    // It begins with the variable.
+    const std::string variable = problem.substr(0, problem.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"));
+    found.push_back(finding(
+        Severity::kError, problem, "no communicator can be made with it",
+        variable.empty() ? "set it right, or unset it" : format("set {} right, or unset {}", variable, variable)));
   }
   for (const std::string& variable : facts.unknown_variables) {
     found.push_back(
@@ -54,6 +63,28 @@ Findings settings(const Facts& facts) {
     found.push_back(fine(facts.settings->empty() ? "no HOCKET_ variable changes a default" : *facts.settings));
   }
   return found;
+}
+
+// ---- Who started this ----
+
+Findings job(const Facts& facts) {
+  if (!facts.job && !facts.root.empty()) return {unknown("who started this", facts.job.why)};
+  if (!facts.settings) return {};  // how ranks meet is among them
+  if (!facts.job) {
+    return {finding(Severity::kError, facts.job.why, "Communicator::from_environment() fails here",
+                    "start the program by its launcher, or unset what is left of one")};
+  }
+  return {fine(facts.job->empty() ? "no launcher has left variables here: a program started so is a job of its own"
+                                  : *facts.job)};
+}
+
+// ---- All together ----
+
+Findings communicator(const Facts& facts) {
+  if (!facts.communicator && !facts.root.empty()) return {unknown("whether ranks can start", facts.communicator.why)};
+  if (facts.communicator) return {fine("one rank was started alone, and its all_reduce works")};
+  return {finding(Severity::kError, format("one rank alone can't be started: {}", facts.communicator.why),
+                  "no program with hocket runs here", "as the text says; HOCKET_LOG=debug tells more")};
 }
 
 // ---- Kernel ----
@@ -187,34 +218,31 @@ Findings huge_pages(const Facts& facts) {
 
 // ---- Limits ----
 
-// What was counted: a launcher holds four descriptors for each of its ranks; a rank two for each other rank of its
-// host, and three for each that it reaches over a network.
-constexpr std::uint64_t kLauncherBase = 8, kLauncherEach = 4, kRankBase = 16, kRankNear = 2, kRankFar = 3;
-
-std::uint64_t ranks_for(std::uint64_t limit, std::uint64_t base, std::uint64_t each) {
-  return limit <= base ? 0 : (limit - base) / each;
-}
-
 Findings files(const Facts& facts) {
   if (!facts.limits) return {unknown("the limit of open files", facts.limits.why)};
   const Limit& files = facts.limits->files;
   if (files.soft == Limit::kNone) return {fine("no limit of open files")};
-  const std::uint64_t started = ranks_for(files.soft, kLauncherBase, kLauncherEach);
-  const std::uint64_t near = ranks_for(files.soft, kRankBase, kRankNear),
-                      far = ranks_for(files.soft, kRankBase, kRankFar);
-  const std::uint64_t here = std::min(started, near);
-  constexpr std::uint64_t kUsual = 1024;
+  // What was counted of a rank: its standard streams, arena, wake-ups and listeners; two for each other rank of its
+  // host, three for each that it reaches over a network.
+  constexpr std::uint64_t kRank = 16, kNear = 2, kFar = 3, kUsual = 1024;
+  const std::uint64_t others = files.soft - std::min(files.soft, kRank), far = others / kFar;
+  // Who starts them raises its own limit; of a saved tree by what that takes in an ordinary shell.
+  const std::uint64_t started = facts.launched_ranks ? *facts.launched_ranks
+                                : files.hard == Limit::kNone
+                                    ? Limit::kNone
+                                    : (files.hard - std::min<std::uint64_t>(files.hard, 12)) / 4;
+  const std::uint64_t here = std::min(started, others / kNear + 1);
   if (files.soft >= kUsual)
-    return {fine(format("{} open files: about {} ranks on this host, or {} over a network", files.soft, here, far))};
+    return {fine(format("{} open files: {} ranks on this host, or about {} over a network", files.soft, here, far))};
   const std::string mend =
       files.hard >= kUsual
           ? format("ulimit -n {}", files.hard == Limit::kNone ? 65536 : std::min<std::uint64_t>(files.hard, 65536))
           : "as root: ulimit -n 65536 before the shell starts (LimitNOFILE=, /etc/security/limits.conf)";
   return {finding(here < static_cast<std::uint64_t>(likely_ranks(facts)) ? Severity::kError : Severity::kWarning,
                   format("only {} open files are allowed", files.soft),
-                  format("enough for about {} ranks on this host, and for about {} that a rank reaches over a network; "
-                         "more end in \"Too many open files\"",
-                         here, far),
+                  format("enough for {} rank{} on this host, and for about {} that a rank reaches over a network; "
+                         "more do not start",
+                         here, here == 1 ? "" : "s", far),
                   mend)};
 }
 
@@ -566,6 +594,7 @@ Findings gpu_direct(const Facts& facts) {
 
 constexpr Check kChecks[] = {
     {"settings", settings},
+    {"job", job},
     {"kernel", kernel},
     {"cpus", cpus},
     {"memory", memory},
@@ -583,6 +612,8 @@ constexpr Check kChecks[] = {
     {"iommu", iommu},
     {"gpudirect", gpu_direct},
 };
+// Looked at last, and told only where no other check has found why.
+constexpr Check kLastCheck = {"communicator", communicator};
 
 }  // namespace
 
@@ -606,6 +637,12 @@ std::vector<Finding> run_checks(const Facts& facts) {
   for (const Check& check : kChecks) {
     for (Finding& one : check.run(facts)) {
       one.check = check.name;
+      all.push_back(std::move(one));
+    }
+  }
+  if (facts.communicator || worst_of(all) != Severity::kError) {
+    for (Finding& one : kLastCheck.run(facts)) {
+      one.check = kLastCheck.name;
       all.push_back(std::move(one));
     }
   }

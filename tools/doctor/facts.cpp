@@ -15,6 +15,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -31,6 +32,10 @@
 #include "base/os/unique_fd.hpp"
 #include "base/settings.hpp"
 #include "base/status.hpp"
+#include "core/launch.hpp"
+#include "core/resolve_settings.hpp"
+#include "hocket/engine.hpp"
+#include "tools/run/open_files.hpp"
 #include "topo/findings.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/paths.hpp"
@@ -202,6 +207,14 @@ Result<topo::CpuBudget> read_cpus(const std::string& root) {
     HOCKET_ASSIGN(budget.allowed, topo::CpuSet::parse_list(list));
   }
   return budget;
+}
+
+// ---- Who started this process ----
+
+Result<std::string> read_job(const Settings& settings) {
+  HOCKET_ASSIGN(const std::optional<LaunchedRank> launched, launched_from_environment(settings));
+  if (!launched) return std::string();
+  return format("rank {} of {}, by {}", launched->rank, launched->size, launched->launcher);
 }
 
 // ---- Network ----
@@ -536,9 +549,24 @@ Result<std::vector<PeerAccess>> read_peer_access(const std::string& name) {
   return found;
 }
 
+Status try_communicator() {
+  HOCKET_ASSIGN(Settings settings, parse_environment(environ, false));
+  settings.trace.clear();
+  settings.metrics.clear();
+  settings.graph_dump_file.clear();
+  settings.gpu.clear();
+  HOCKET_ASSIGN(std::shared_ptr<Engine> engine, Engine::create(settings));
+  HOCKET_ASSIGN(Communicator alone, Communicator::create(0, 1, nullptr, settings, std::move(engine)));
+  float value = 1;
+  HOCKET_TRY(alone.all_reduce(std::span(&value, 1)));
+  return alone.finalize();
+}
+
 Facts read_facts(const std::string& root) {
   Facts facts;
   facts.root = root;
+  if (rlimit files{}; root.empty() && ::getrlimit(RLIMIT_NOFILE, &files) == 0)
+    facts.launched_ranks = std::uint64_t{run::OpenFiles::room(files.rlim_max)};  // it raises its own limit
   facts.superuser = ::geteuid() == 0;
   char name[256] = {};
   const std::string saved_name = text_or_nothing(root + "/proc/sys/kernel/hostname");
@@ -549,15 +577,19 @@ Facts read_facts(const std::string& root) {
     const auto settings = parse_environment(environ, false);
     facts.settings =
         settings.ok() ? Fact<std::string>(describe_changes(*settings)) : Fact<std::string>(settings.status());
-    const std::vector<std::string_view> known = known_variables();
+    if (settings.ok()) {
+      for (const Status& problem : problems_of(*settings)) facts.setting_problems.emplace_back(problem.text());
+      facts.job = read_job(*settings);
+    }
     for (char** entry = environ; *entry; ++entry) {
       const std::string_view variable = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
       if (variable.starts_with("HOCKET_") && !is_known_variable(variable))
-        facts.unknown_variables.push_back(
-            format("{}, the nearest known one is {}", variable, nearest_name(variable, known)));
+        facts.unknown_variables.push_back(format("{}{}", variable, nearest_variable_hint(variable)));
     }
   } else {
     facts.settings = only_live("them");
+    facts.job = only_live("that");
+    facts.communicator = only_live("that");
   }
   const auto release = read_small_file(root + "/proc/sys/kernel/osrelease");
   facts.kernel = release.ok() ? Fact<std::string>(trimmed(*release)) : Fact<std::string>(release.status());

@@ -114,12 +114,16 @@ struct Facts {
   bool superuser = false;
 
   Fact<std::string> settings;                  ///< those of the environment that are not the defaults, as text
+  std::vector<std::string> setting_problems;   ///< for which a communicator would be refused, each with its variable
   std::vector<std::string> unknown_variables;  ///< that begin with HOCKET_, each with the nearest known one
-  Fact<std::string> kernel;                    ///< release
-  Fact<bool> memfd;                            ///< memory that peers map can be made
-  Fact<bool> pidfd;                            ///< the end of a process can be waited for
+  Fact<std::string> job;     ///< "rank 3 of 8, by torchrun": what a launcher's variables say; "" if there are none
+  Fact<bool> communicator;   ///< one of one rank could be made and used; read_communicator
+  Fact<std::string> kernel;  ///< release
+  Fact<bool> memfd;          ///< memory that peers map can be made
+  Fact<bool> pidfd;          ///< the end of a process can be waited for
   Fact<Limits> limits;
-  Fact<FileSystem> shm;  ///< /dev/shm
+  Fact<std::uint64_t> launched_ranks;  ///< for which a launcher that is started here may open enough files
+  Fact<FileSystem> shm;                ///< /dev/shm
   Fact<std::uint64_t> memory_free_bytes;
   Fact<std::uint64_t> memory_group_bytes;  ///< left in the cgroup; Limit::kNone if it limits nothing
   Fact<topo::CpuBudget> cpus;
@@ -142,6 +146,9 @@ struct Facts {
 /// Reads all of it, in less than a second or two. `root` is put before /proc and /sys; not empty, nothing is asked of
 /// this machine's kernel, and what only that could tell is not readable. Never fails. One thread.
 Facts read_facts(const std::string& root);
+
+/// Makes a communicator of one rank with the settings of the environment, which write nothing, and calls it.
+Status try_communicator();
 
 // ---- Parts of it, for tests as well ----
 

@@ -13,12 +13,33 @@ namespace {
 
 constexpr std::size_t kWidth = 100;
 
-// Words below each other in lines of kWidth, each after the first indented.
-std::string wrapped(std::string_view text, std::size_t indent) {
+// Names come from the system, and whoever gave them may have put in what moves a terminal's cursor: as \xNN.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // 0x80 to 0x9f are commands as well, in UTF-8 after 0xc2 (else they continue a letter).
+    const bool command = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    const bool continues = i > 0 && (static_cast<unsigned char>(text[i - 1]) & 0x80) != 0;
+    if ((c < ' ' && c != '\n') || c == 0x7f || command || (c >= 0x80 && c < 0xa0 && !continues)) {
+      out += format("\\x{:02x}", c);
+      if (command) out += format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// Words below each other in lines of kWidth, each after the first indented; so are the text's own lines.
+std::string wrapped(std::string_view any_text, std::size_t indent) {
+  const std::string shown = printable(any_text);
+  std::string_view text = shown;
   std::string out;
   std::size_t column = indent;
   while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
+    const std::string_view word = text.substr(0, text.find_first_of(" \n"));
+    const bool line_ends = word.size() < text.size() && text[word.size()] == '\n';
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     if (column > indent && column + 1 + word.size() > kWidth) {
       out += '\n' + std::string(indent, ' ');
@@ -27,6 +48,10 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     if (column > indent) out += ' ', ++column;
     out += word;
     column += word.size();
+    if (line_ends) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    }
   }
   return out;
 }
@@ -54,7 +79,7 @@ std::string report_text(const std::string& host, const std::vector<Finding>& fin
     const int n = counts[static_cast<std::size_t>(severity)];
     return format("{} {}", n, n == 1 ? one : many);
   };
-  return out + format("{}: {}, {}, {}, {} not readable\n", host, number(Severity::kError, "error", "errors"),
+  return out + format("{}: {}, {}, {}, {} not readable\n", printable(host), number(Severity::kError, "error", "errors"),
                       number(Severity::kWarning, "warning", "warnings"), number(Severity::kNote, "note", "notes"),
                       counts[static_cast<std::size_t>(Severity::kUnknown)]);
 }

@@ -14,6 +14,8 @@ namespace {
 // While a child is started: its ends of socket or stdin, stdout and stderr, and the pipe that tells whether it became
 // its program.
 constexpr rlim_t kWhileStarting = 5;
+// What a launcher has opened for itself when it looks: signals, the null device, and its writers' wake-ups.
+constexpr rlim_t kOfItsOwn = 4;
 
 // Descriptors that are open now; without /proc, a few more than a launcher has.
 rlim_t open_now() {
@@ -27,6 +29,12 @@ rlim_t open_now() {
 }
 
 }  // namespace
+
+rlim_t OpenFiles::room(rlim_t limit) {
+  const rlim_t others = open_now() + kOfItsOwn + kWhileStarting;
+  if (limit == RLIM_INFINITY) return RLIM_INFINITY;
+  return limit > others ? (limit - others) / kEach : 0;
+}
 
 Result<OpenFiles> OpenFiles::allow(int children, std::string_view what) {
   rlimit limit{};

@@ -26,6 +26,9 @@ class OpenFiles {
   OpenFiles& operator=(OpenFiles&&) = delete;
   ~OpenFiles();
 
+  /// How many ranks a launcher that this process would start, or become, has room for within `limit`.
+  static rlim_t room(rlim_t limit);
+
   /// The limit that this process was started with, and its children are.
   const rlimit& before() const noexcept { return before_; }
 

@@ -7,6 +7,7 @@
 #include "base/settings.hpp"
 #include "base/status.hpp"
 #include "core/membership/exchange.hpp"
+#include "core/resolve_settings.hpp"
 
 namespace hocket::membership {
 namespace {
@@ -78,20 +79,10 @@ std::string settings_text(const Settings& settings, const World& world) {
 }
 
 Status read_lists(const Settings& settings, World* world) {
-  const auto algorithm_list = algorithm_names();
-  const auto protocol_list = protocol_names();
-  const std::string_view transports[] = {"local", "shm", "tcp"};
-  auto a = AllowList::parse(settings.algo, algorithm_list, "HOCKET_ALGO");
-  auto p = AllowList::parse(settings.proto, protocol_list, "HOCKET_PROTO");
-  auto t = AllowList::parse(settings.transport, transports, "HOCKET_TRANSPORT");
-  Status fits = a.ok() ? fit_algorithms(&*a) : a.status();
-  if (a.ok() && p.ok()) {
-    world->algorithms = *a;
-    world->protocols = *p;
-  }
-  HOCKET_TRY(t.status());
-  HOCKET_TRY(p.status());
-  return fits;
+  HOCKET_ASSIGN(AllowedNames names, allowed_names(settings));
+  world->algorithms = std::move(names.algorithms);
+  world->protocols = std::move(names.protocols);
+  return {};
 }
 
 Status check_tuner(const Tuner& tuner) {
@@ -109,6 +100,11 @@ Status check_members(const std::vector<Member>& members, Rank rank, bool* words)
   for (std::size_t r = 0; r < members.size(); ++r) {
     const Member& m = members[r];
     const std::string_view host = get_text(m.address.host_name);
+    if (m.magic == 0 && m.version == 0 && m.size == 0)
+      return error(Code::kInvalidArgument,
+                   "the exchange returned nothing for rank {}, whose entry is empty (all zero): it has to fill in what "
+                   "each of the {} ranks gave",
+                   r, members.size());
     if (m.magic != kMemberMagic || m.version != kMemberVersion || m.algorithms != mine.algorithms)
       return error(Code::kMismatch, "rank {} on {} runs another version of hocket than rank {} (entry {:x} version {})",
                    r, host, rank, m.magic, m.version);

@@ -26,8 +26,8 @@ std::vector<topo::HostLinks> take_costs(CommunicatorState& s, Rank leader, const
   world.reproducible = s.settings.reproducible;
   world.direct = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.direct != 0; });
   world.one_process = s.size > 1 && std::all_of(s.members.begin(), s.members.end(), [&](const Member& m) {
-    return m.address.token == s.members.front().address.token;
-  });
+                        return m.address.token == s.members.front().address.token;
+                      });
   s.may_be_symmetric.store(world.one_process, std::memory_order_relaxed);
   std::uint64_t cache = 0;
   for (const auto& [r, load] : load_of_hosts(s.members, outcomes)) {

@@ -77,21 +77,4 @@ std::ptrdiff_t local_place(const std::vector<std::int32_t>& host, Rank rank) {
   return std::count(host.begin(), mine, *mine);
 }
 
-Result<std::int32_t> gpu_of(const std::string& name, const topo::Graph* graph, const std::vector<std::int32_t>& host,
-                            Rank rank) {
-  if (graph == nullptr)
-    return error(Code::kUnsupported, "HOCKET_GPU='{}' cannot be looked up: this host's topology is not known", name);
-  std::string wanted = name;
-  if (name == "local") wanted = std::to_string(local_place(host, rank));
-  const int node = topo::find_gpu(*graph, wanted);
-  if (node >= 0) return node;
-  std::vector<std::string> known;
-  for (const int gpu : graph->of_kind(topo::NodeKind::kGpu)) {
-    const topo::Node& there = graph->nodes[static_cast<std::size_t>(gpu)];
-    known.push_back(format("{} ({})", there.os_index >= 0 ? there.os_index : there.index, there.name));
-  }
-  return error(Code::kInvalidArgument, "HOCKET_GPU='{}' asks for GPU {}, but this host has {}", name, wanted,
-               known.empty() ? std::string("none") : join(known, ", "));
-}
-
 }  // namespace hocket::membership

@@ -40,9 +40,5 @@ std::map<Rank, HostLoad> load_of_hosts(const std::vector<Member>& members, const
 
 /// Among the ranks of its host.
 std::ptrdiff_t local_place(const std::vector<std::int32_t>& host, Rank rank);
-/// The node of the GPU that a rank was told is its own (Settings::gpu). Errors: kUnsupported, kInvalidArgument with the
-/// GPUs that there are.
-Result<std::int32_t> gpu_of(const std::string& name, const topo::Graph* graph, const std::vector<std::int32_t>& host,
-                            Rank rank);
 
 }  // namespace hocket::membership
