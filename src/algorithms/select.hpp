@@ -28,7 +28,7 @@ inline constexpr int kMostLanes = 8;
 struct World {
   int size = 1;
   int hosts = 1;
-  bool direct = true;    ///< every rank loads and stores every other's memory
+  bool direct = true;        ///< every rank loads and stores every other's memory
   bool one_process = false;  ///< all ranks are threads of one process: any memory is each other's
   bool crowded = false;      ///< some host has more ranks than cores that they may use
   std::uint64_t slots = 4;

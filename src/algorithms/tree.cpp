@@ -10,9 +10,9 @@
 #include <bit>
 
 #include "algorithms/algorithms.hpp"
-#include "base/binary_tree.hpp"
 #include "algorithms/builder.hpp"
 #include "algorithms/layout.hpp"
+#include "base/binary_tree.hpp"
 
 namespace hocket {
 namespace {

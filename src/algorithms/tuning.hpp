@@ -13,7 +13,8 @@
 //
 //     direct     they are on one host, and load and store each other's memory
 //     crowded    the same, and there are more of them than cores
-//     symmetric  as direct or crowded, and the call's buffers are mem_alloc memory, or any where all ranks are threads of
+//     symmetric  as direct or crowded, and the call's buffers are mem_alloc memory, or any where all ranks are threads
+//     of
 //                one process
 //     puts       some reach others by puts only, such as over a network
 //

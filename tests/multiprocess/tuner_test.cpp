@@ -132,8 +132,7 @@ TEST(TunerOfRanks, AChoiceThatCannotBeUsedIsAnErrorOfTheCallAndLosesNothing) {
         std::vector<float> data(10, 1.0F);
         const Status status = sum(*comm, data);
         EXPECT_EQ(status.code(), Code::kInvalidArgument);
-        EXPECT_NE(status.text().find("the tuner 'test' wants three_shot"), std::string_view::npos)
-            << status.text();
+        EXPECT_NE(status.text().find("the tuner 'test' wants three_shot"), std::string_view::npos) << status.text();
         EXPECT_OK(comm->barrier());
       });
 }
