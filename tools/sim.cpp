@@ -5,6 +5,8 @@
 // wrong command line.
 #include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -13,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <thread>
 
 #include "algorithms/registry.hpp"
 #include "base/status.hpp"
@@ -22,6 +25,7 @@
 #include "tools/sim_measure.hpp"
 #include "tools/sim_report.hpp"
 #include "topo/cost.hpp"
+#include "topo/cpu_set.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/machine_file.hpp"
 
@@ -209,6 +213,24 @@ SimLine line_of(const Fabric& fabric, const Placement& best, Collective collecti
   return line;
 }
 
+/// All of them on these hosts, in their order; as many at once as this process may use CPUs.
+std::vector<SimLine> lines_of(const Fabric& fabric, const Placement& best, Collective collective,
+                              const std::vector<std::string>& algorithms, const Arguments& arguments) {
+  std::vector<SimLine> lines(algorithms.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < lines.size(); i = next++)
+      lines[i] = line_of(fabric, best, collective, algorithms[i], arguments);
+  };
+  const auto allowed = hocket::topo::CpuSet::of_this_process();
+  const std::size_t cpus = allowed.ok() ? allowed->to_vector().size() : 1;
+  std::vector<std::jthread> others;
+  while (others.size() + 1 < std::min(cpus, lines.size())) others.emplace_back(work);
+  work();
+  others.clear();  // joins
+  return lines;
+}
+
 Status write(const std::string& path, const std::string& text) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -240,10 +262,10 @@ Status simulate(const Arguments& arguments) {
     HOCKET_TRY(slow(fabric, arguments));
     const Placement best =
         arguments.copies == "1" ? plain_placement(fabric) : best_placement(fabric, paths, rings, most);
-    for (const std::string& algorithm : algorithms_of(*collective, arguments)) {
-      lines.push_back(line_of(fabric, best, *collective, algorithm, arguments));
-      if (arguments.algorithms != "all" && !lines.back().why.empty())
-        return error(Code::kInvalidArgument, "{}: {}", algorithm, lines.back().why);
+    for (SimLine& line : lines_of(fabric, best, *collective, algorithms_of(*collective, arguments), arguments)) {
+      if (arguments.algorithms != "all" && !line.why.empty())
+        return error(Code::kInvalidArgument, "{}: {}", line.algorithm, line.why);
+      lines.push_back(std::move(line));
     }
   }
   const std::string title = format("{} on {}", arguments.collective, arguments.machine);
