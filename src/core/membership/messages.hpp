@@ -80,7 +80,7 @@ struct Words {
 template <std::size_t N>
 void put_text(char (&to)[N], std::string_view text) {
   const std::size_t n = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), n);
+  std::copy_n(text.data(), n, to);
   to[n] = '\0';
 }
 template <std::size_t N>
