@@ -5,6 +5,7 @@
 // Trivially copyable, and of one build: ranks compare versions in the first exchange.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
