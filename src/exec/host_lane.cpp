@@ -113,10 +113,10 @@ void HostLane::place_granted(const SpanAt& span, std::uint64_t bytes, Place* p) 
   HostEnd& end = at(span.channel, span.peer);
   std::uint64_t offsets[2];
   const DataLine& line = end.data_in[end.received & mask_];
-  const GrantLine& grant = end.grants_in[end.sent & mask_];
   if (line.count.load(std::memory_order_acquire) == end.received + 1) {
     std::memcpy(offsets, line.payload, sizeof offsets);
   } else {
+    const GrantLine& grant = end.grants_in[end.sent & mask_];
     offsets[0] = grant.input_offset;
     offsets[1] = grant.output_offset;
   }
