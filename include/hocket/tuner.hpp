@@ -42,7 +42,7 @@ struct TunerCall {
   DataType type = DataType::kUint8;
   ReduceOp op = ReduceOp::kSum;  ///< of a reduction
   int root = -1;                 ///< -1: there is none, or explain() asks, which is told none
-  bool symmetric = false;        ///< the buffers are mem_alloc memory on all ranks
+  bool symmetric = false;        ///< peers reach the buffers: mem_alloc memory, or one process
   int ranks = 1;
   int hosts = 1;
   /// In the order of preference: the first that can be used is taken if the tuner has no opinion.

@@ -15,7 +15,7 @@
 //                                            <-    final
 //
 // Whoever finds a fault says so in its next message, so both know the reason.
-// Next stop: core/control.cpp drives the acceptor's side, core/engine.cpp the initiator's.
+// Next stop: core/control/handshakes.cpp drives the acceptor's side, core/engine.cpp the initiator's.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp_io.hpp"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -203,16 +204,25 @@ void IoThread::run() {
 
 void IoThread::endpoint_event(const std::shared_ptr<TcpEndpoint>& endpoint) {
   endpoint->armed.store(false, std::memory_order_seq_cst);
-  // Whose turn it is may have been put off this very CPU by this thread: armed again, the socket would wake it at once,
-  // and it would keep the other from going on.
-  if ((nobody_drove(*endpoint) || endpoint->watchers() > 0) && endpoint->drive_for_nobody()) {
+  const bool wanted = nobody_drove(*endpoint) || endpoint->watchers() > 0;
+  if (wanted && drive(*endpoint)) {
     if (endpoint->error().ok()) arm(*endpoint);
     return;
   }
   endpoint->attended.store(true, std::memory_order_seq_cst);
   tick(endpoint);
-  // Who began to watch meanwhile saw it armed.
-  if (endpoint->watchers() > 0) arm(*endpoint);
+  // Who began to watch meanwhile saw it armed. But armed while another thread has its turn the socket would wake this
+  // one at once, again and again: then the next look is soon enough.
+  if (!wanted && endpoint->watchers() > 0) arm(*endpoint);
+}
+
+/// False: another thread is at it. It may have been put off this very CPU by this thread, and goes on when that yields.
+bool IoThread::drive(TcpEndpoint& endpoint) {
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (endpoint.drive_for_nobody()) return true;
+    ::sched_yield();
+  }
+  return false;
 }
 
 bool IoThread::nobody_drove(TcpEndpoint& endpoint) {
@@ -239,7 +249,7 @@ void IoThread::look_after() {
       ++it;
       continue;
     }
-    const bool driven = endpoint.drive_for_nobody();
+    const bool driven = drive(endpoint);
     if ((!driven || endpoint.ending()) && endpoint.error().ok()) {
       ++it;
       continue;

@@ -69,6 +69,7 @@ class IoThread {
   void run();
   void endpoint_event(const std::shared_ptr<TcpEndpoint>& endpoint);
   void tick(std::shared_ptr<TcpEndpoint> endpoint);
+  static bool drive(TcpEndpoint& endpoint);
   static bool nobody_drove(TcpEndpoint& endpoint);
   void look_after();
   void check_links();

@@ -38,8 +38,9 @@ struct ProcessAddress {
   ProcessToken token;
   std::array<std::uint64_t, 2> host{};  ///< 128-bit hash of the boot id or HOCKET_HOST_ID
   std::uint64_t arena_bytes = 0;
-  std::uint64_t pid_start_ticks = 0;   ///< names the process for good, together with pid
-  std::uint64_t socket_directory = 0;  ///< names the directory of its socket file, 0: it has none (core/control.cpp)
+  std::uint64_t pid_start_ticks = 0;  ///< names the process for good, together with pid
+  std::uint64_t socket_directory =
+      0;  ///< names the directory of its socket file, 0: it has none (core/control/meeting_socket.cpp)
   std::int32_t pid = 0;
   std::uint32_t network_namespace = 0;  ///< processes in the same one meet at an abstract socket
   std::array<char, 32> host_name{};     ///< for messages only, never for decisions
