@@ -121,16 +121,13 @@ void CommunicatorState::send_off() {
 
 void CommunicatorState::await_peers_turns() {
   tell_peers();  // also one that it was told: whoever told it may not have come to all others yet
-  if (fenced) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  } else {
-    os::membarrier();
-  }
+  if (!fenced) os::membarrier();
   for (Rank p = 0; p < size; ++p) {
     const PeerView* const peer = channels->find(p);
     if (p == rank || peer == nullptr || peer->block == nullptr) continue;
-    // acquire: pairs with guarded_turn. What a turn does before it looks at errors is a few MiB at most.
-    while (peer->block_header()->turning.load(std::memory_order_acquire) != 0) ::sched_yield();
+    // seq_cst: pairs with guarded_turn, where the flag is raised before errors are looked at; here they were published
+    // (seq_cst) before the flag is. What a turn does before it looks again is a few MiB at most.
+    while (peer->block_header()->turning.load(std::memory_order_seq_cst) != 0) ::sched_yield();
   }
 }
 
