@@ -6,6 +6,7 @@
 
 #include "base/os/clock.hpp"
 #include "base/status.hpp"
+#include "transport/doorbell.hpp"
 
 namespace hocket {
 
@@ -37,6 +38,7 @@ Result<std::uint64_t> FaultyEndpoint::signal(const Signal& signal) {
   std::copy(signal.line.begin(), signal.line.end(), operation.line.begin());
   operation.bytes = signal.line.size();
   operation.dropped = ++signals_ == plan_.drop_signal;
+  if (signal.line.size() == kCacheLine) operation.dropped |= ++lines_ == plan_.drop_line;
   return accept_locked(operation);
 }
 

@@ -27,6 +27,7 @@ struct FaultPlan {
   std::uint64_t bytes_per_second = 0;      ///< pace of puts and signals; 0: as fast as it goes
   std::uint64_t drop_put = 0;              ///< this put vanishes (its source counts as read)
   std::uint64_t drop_signal = 0;           ///< this signal vanishes
+  std::uint64_t drop_line = 0;             ///< of the signals that are a whole line, as those of data are, this one
   std::uint64_t cut_at = 0;                ///< from this operation on the connection is dead
 };
 
@@ -78,6 +79,7 @@ class FaultyEndpoint final : public Endpoint {
   std::int64_t last_due_ns_ = 0;
   std::uint64_t operations_ = 0;
   std::uint64_t puts_ = 0;
+  std::uint64_t lines_ = 0;
   std::uint64_t signals_ = 0;
   std::uint64_t accepted_ = 0;  // ticket of the last operation accepted
   std::uint64_t left_ = 0;      // ticket of the last operation that was handed over or dropped

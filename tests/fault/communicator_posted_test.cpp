@@ -255,14 +255,14 @@ TEST(PostedWires, AllWiresCutInTheMiddleEndOnAllRanks) {
 }
 
 TEST(PostedWires, ASignalThatNeverComesEndsInATimeOutThatNamesTheRank) {
-  // The first announces slots, the other carries data. (A lost credit would be made good by the next one.)
-  for (const std::uint64_t signal : {1u, 11u}) {
-    SCOPED_TRACE(signal);
+  // The first announces slots, the others carry data. (A lost credit would be made good by the next one.)
+  for (const FaultPlan& lost : {FaultPlan{.drop_signal = 1}, FaultPlan{.drop_line = 1}, FaultPlan{.drop_line = 11}}) {
+    SCOPED_TRACE(testing::Message() << "signal " << lost.drop_signal << ", line " << lost.drop_line);
     Settings settings;
     settings.timeout = 500ms;
     std::atomic<int> named{0};
     run_posted(
-        3, [&](int r) { return r == 2 ? FaultPlan{.drop_signal = signal} : FaultPlan{}; }, settings,
+        3, [&](int r) { return r == 2 ? lost : FaultPlan{}; }, settings,
         [&](Communicator& comm, Wires&) {
           std::uint64_t wrong = 0;
           Status status;
