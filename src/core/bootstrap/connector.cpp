@@ -26,11 +26,15 @@ Status Connector::start(std::size_t count, std::function<Result<FrameStream>(std
 }
 
 std::optional<Result<FrameStream>> Connector::take() {
-  const std::lock_guard lock(mutex_);
-  if (connected_.empty()) return std::nullopt;
-  std::optional<Result<FrameStream>> next(std::move(connected_.front()));
-  connected_.pop_front();
+  std::optional<Result<FrameStream>> next;
+  {
+    const std::lock_guard lock(mutex_);
+    if (connected_.empty()) return std::nullopt;
+    next.emplace(std::move(connected_.front()));
+    connected_.pop_front();
+  }
   --left_;
+  if (left_ == 0 || !next->ok()) thread_.join();  // it has nothing left to do; its owner may live on to the exit
   return next;
 }
 
