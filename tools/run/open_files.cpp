@@ -14,8 +14,8 @@ namespace {
 // While a child is started: its ends of socket or stdin, stdout and stderr, and the pipe that tells whether it became
 // its program.
 constexpr rlim_t kWhileStarting = 5;
-// What a launcher has opened for itself when it looks: signals, the null device, and its writers' wake-ups.
-constexpr rlim_t kOfItsOwn = 4;
+// What a launcher has opened for itself when it looks: signals, the null device, and its writers' wake-up.
+constexpr rlim_t kOfItsOwn = 3;
 
 // Descriptors that are open now; without /proc, a few more than a launcher has.
 rlim_t open_now() {
