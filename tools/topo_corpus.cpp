@@ -61,7 +61,7 @@ void expect(Row* row, const Answer& answer, const std::string& key, const std::s
 std::string class_of(const Graph& graph, const topo::SearchResult& result) {
   std::string name = "pci";
   for (const topo::Island& island : result.islands) {
-    if (island.kind == topo::IslandKind::kSwitched) name = "switch";
+    if (island.kind == topo::IslandKind::kSwitched || island.kind == topo::IslandKind::kMixed) name = "switch";
     if (island.kind == topo::IslandKind::kMesh && name == "pci") name = island.gpus.size() > 2 ? "mesh" : "pair";
   }
   if (name == "pci" && !graph.nodes[0].get("nvlink").empty()) name = "unknown";
@@ -71,9 +71,13 @@ std::string class_of(const Graph& graph, const topo::SearchResult& result) {
 std::string rings_of(const topo::SearchResult& result, bool bounds) {
   std::vector<std::string> counts;
   for (const topo::Island& island : result.islands) {
-    if (island.kind != topo::IslandKind::kAlone)
-      counts.push_back(
-          format("{}", bounds ? static_cast<std::size_t>(island.rings.bound_rings) : island.rings.rings.size()));
+    if (island.kind == topo::IslandKind::kAlone) continue;
+    if (!bounds) {
+      counts.push_back(format("{}", island.rings.rings.size()));
+    } else {
+      // No bound in rings, but in bytes, where hops share links.
+      counts.push_back(island.rings.bound_rings > 0 ? format("{}", island.rings.bound_rings) : "-");
+    }
   }
   return counts.empty() ? "-" : hocket::join(counts, "+");
 }

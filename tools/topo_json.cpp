@@ -48,6 +48,7 @@ std::string_view kind_text(topo::IslandKind kind) {
     case topo::IslandKind::kAlone: return "alone";
     case topo::IslandKind::kMesh: return "mesh";
     case topo::IslandKind::kSwitched: return "switch";
+    case topo::IslandKind::kMixed: return "mixed";
   }
   return "?";
 }

@@ -134,12 +134,12 @@ class Picture {
     }
   }
 
-  // A bar of NVSwitches under its GPUs, or arcs between the GPUs of a mesh.
+  // A bar of NVSwitches under its GPUs, arcs between the GPUs of a mesh, or both.
   void draw_islands() {
     const double row = leaf_y_ + kPictureLeafHeight;
     bottom_ = row + 20;
     for (const topo::Island& island : result_.islands) {
-      if (island.kind == topo::IslandKind::kSwitched) {
+      if (island.kind == topo::IslandKind::kSwitched || island.kind == topo::IslandKind::kMixed) {
         double left = 1e9;
         double right = 0;
         for (const int gpu : island.gpus) {
@@ -151,13 +151,19 @@ class Picture {
             "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"20\" rx=\"4\" fill=\"#dcefe2\" "
             "stroke=\"#3c9d5f\"/>\n",
             left, y, right - left, 20.0);
-        text(&back_, (left + right) / 2, y + 14, format("NVSwitch, {} links a GPU", island.links),
+        const bool alike = island.kind == topo::IslandKind::kSwitched;
+        text(&back_, (left + right) / 2, y + 14,
+             alike ? format("NVSwitch, {} links a GPU", island.links) : std::string("NVSwitch"),
              "text-anchor=\"middle\"");
-        for (const int gpu : island.gpus)
-          line(&back_, boxes_[gpu].middle(), row, boxes_[gpu].middle(), y, "#3c9d5f", 4,
-               format("{} links", island.links));
+        for (const Link& link : paths_.links()) {
+          if (link.to != topo::Paths::kCrossbar) continue;
+          if (std::find(island.gpus.begin(), island.gpus.end(), link.from) == island.gpus.end()) continue;
+          line(&back_, boxes_[link.from].middle(), row, boxes_[link.from].middle(), y, "#3c9d5f", 4,
+               format("{} links", alike ? island.links : link.links));
+        }
         bottom_ = std::max(bottom_, y + 30);
-      } else {
+      }
+      if (island.kind != topo::IslandKind::kSwitched) {
         for (std::size_t i = 0; i < paths_.links().size(); i += 2) {
           const Link& link = paths_.links()[i];
           if (link.kind != EdgeKind::kNvlink || !boxes_.contains(link.from) || !boxes_.contains(link.to)) continue;

@@ -126,16 +126,34 @@ RingSet rings_of_mesh(const Paths& paths, const std::vector<int>& gpus, double u
   return set;
 }
 
+// Every ring leads from every GPU to every other one.
+double flow_bound(const Paths& paths) {
+  double bound = kUnlimited;
+  for (std::size_t i = 1; i < paths.gpus().size(); ++i)
+    bound = std::min(bound, paths.max_flow(paths.gpus()[0], paths.gpus()[i]));
+  return bound == kUnlimited ? 0 : bound;
+}
+
+// Over all GPUs of `paths`, whose hops share links.
+RingSet packed_rings(const Paths& paths) {
+  RingSet set;
+  set.bound_bytes_per_second = flow_bound(paths);
+  set.rings = pack_rings(paths, set.bound_bytes_per_second);
+  add_loads(paths, &set);
+  set.best = set.gap() < 1e-9;
+  return set;
+}
+
 Island make_island(const Paths& paths, std::vector<int> gpus) {
   Island island;
   island.gpus = std::move(gpus);
   if (island.gpus.size() < 2) return island;
-  island.kind = IslandKind::kMesh;
   island.complete = true;
   island.links = std::numeric_limits<int>::max();
   double unit = kUnlimited;
+  bool any_direct = false, any_switched = false;
   for (const int a : island.gpus) {
-    int links = 0;
+    int direct = 0, switched = 0;
     for (const int b : island.gpus) {
       if (a == b) continue;
       const Hop way = hop(paths, a, b);
@@ -143,25 +161,29 @@ Island make_island(const Paths& paths, std::vector<int> gpus) {
         island.complete = false;
         continue;
       }
-      if (way.switched) island.kind = IslandKind::kSwitched;
-      links = way.switched ? std::max(links, way.links) : links + way.links;
+      if (way.switched) {
+        switched = std::max(switched, way.links);
+      } else {
+        direct += way.links;
+      }
       unit = std::min(unit, way.rate / way.links);
     }
-    island.links = std::min(island.links, links);
+    any_direct |= direct > 0;
+    any_switched |= switched > 0;
+    island.links = std::min(island.links, direct + switched);
   }
-  island.rings = island.kind == IslandKind::kSwitched && island.complete
-                     ? rings_of_switch(island.gpus, island.links, unit)
-                     : rings_of_mesh(paths, island.gpus, unit);
-  add_loads(paths, &island.rings);
+  if (any_direct && any_switched) {
+    island.kind = IslandKind::kMixed;
+    island.rings = packed_rings(Paths(paths.graph(), island.gpus));
+  } else if (any_switched) {
+    island.kind = IslandKind::kSwitched;
+    island.rings = rings_of_switch(island.gpus, island.links, unit);
+  } else {
+    island.kind = IslandKind::kMesh;
+    island.rings = rings_of_mesh(paths, island.gpus, unit);
+  }
+  add_loads(paths, &island.rings);  // in the links of `paths`
   return island;
-}
-
-// Every ring leads from every GPU to every other one.
-double flow_bound(const Paths& paths) {
-  double bound = kUnlimited;
-  for (std::size_t i = 1; i < paths.gpus().size(); ++i)
-    bound = std::min(bound, paths.max_flow(paths.gpus()[0], paths.gpus()[i]));
-  return bound == kUnlimited ? 0 : bound;
 }
 
 void add_loads(const Paths& paths, TreeSet* set) {
@@ -258,7 +280,7 @@ TreeSet find_trees(const Paths& paths, const SearchResult& result) {
   TreeSet set;
   if (paths.gpus().size() < 2) return set;
   const bool one = result.islands.size() == 1;
-  if (one && result.islands[0].kind == IslandKind::kSwitched && result.islands[0].complete) {
+  if (one && result.islands[0].kind == IslandKind::kSwitched) {
     const Island& island = result.islands[0];
     set = trees_of_switch(island.gpus, island.rings.bound_bytes_per_second);
     double out = 0;
@@ -269,7 +291,7 @@ TreeSet find_trees(const Paths& paths, const SearchResult& result) {
       out += widest;
     }
     set.bound_bytes_per_second = out / (2 * static_cast<double>(island.gpus.size() - 1));
-  } else if (one) {
+  } else if (one && result.islands[0].kind == IslandKind::kMesh) {
     set = trees_of_mesh(paths, result.islands[0]);
   } else {
     const double bound = std::min(flow_bound(paths), degree_bound(paths));
@@ -294,11 +316,7 @@ SearchResult search(const Paths& paths) {
   if (result.islands.size() == 1) {
     result.machine = result.islands[0].rings;
   } else if (!result.islands.empty()) {
-    const double bound = flow_bound(paths);
-    result.machine.rings = pack_rings(paths, bound);
-    result.machine.bound_bytes_per_second = bound;
-    add_loads(paths, &result.machine);
-    result.machine.best = result.machine.gap() < 1e-9;
+    result.machine = packed_rings(paths);
   }
   result.trees = find_trees(paths, result);
   result.findings = findings_of(paths);

@@ -2,9 +2,9 @@
 // topo/search.hpp: the rings and trees that a machine's links carry best, with the proof.
 //
 // GPUs that NVLink or xGMI joins are an island. Inside one, rings are counted in links: a crossbar of NVSwitches
-// carries as many as its poorest GPU has links, a mesh as many as disjoint_rings.hpp finds. A machine of several
-// islands, or of none (PCI only), gets rings over all its GPUs: for one rate after the other, as many as fit, nearest
-// GPU first. A RingSet carries its proof: the load on each link, and a bound that no solution exceeds (every ring
+// carries as many as its poorest GPU has links, a mesh as many as disjoint_rings.hpp finds. An island that is a mixture
+// of both, and a machine of several islands, or of none (PCI only), gets rings over all its GPUs: for one rate after the
+// other, as many as fit, nearest GPU first. A RingSet carries its proof: the load on each link, and a bound that no solution exceeds (every ring
 // crosses every cut between two GPUs, so all together carry no more than the smallest maximum flow).
 //
 // Trees are packed for themselves: edge-disjoint spanning trees of a mesh, chains that take turns at their ends or
@@ -46,6 +46,7 @@ enum class IslandKind {
   kAlone,     ///< one GPU
   kMesh,      ///< GPUs joined pair by pair
   kSwitched,  ///< GPUs on NVSwitches
+  kMixed,     ///< on NVSwitches some pairs, joined directly others: hops share links
 };
 
 struct Island {

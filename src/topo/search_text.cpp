@@ -14,6 +14,8 @@ namespace {
 
 std::string island_text(const Paths& paths, const Island& island) {
   if (island.kind == IslandKind::kSwitched) return format("switch, {} links", island.links);
+  if (island.kind == IslandKind::kMixed)
+    return format("switch and direct links of {}, {} links", island.gpus.size(), island.links);
   if (island.gpus.size() == 2) return format("pair, {} links", island.links);
   std::set<std::size_t> neighbours;
   for (const int a : island.gpus) {

@@ -73,7 +73,7 @@ int device(const Graph& graph, const std::string& name) {
   return 0;
 }
 
-// A search whose every ring set was checked.
+// A search whose every set of rings and trees was checked.
 SearchResult checked(const Paths& paths) {
   const SearchResult result = search(paths);
   for (const Island& island : result.islands) {
@@ -85,6 +85,8 @@ SearchResult checked(const Paths& paths) {
     const Status bad = check_rings(paths, paths.gpus(), result.machine);
     EXPECT_TRUE(bad.ok()) << bad.to_string();
   }
+  const Status bad = check_trees(paths, paths.gpus(), result.trees);
+  EXPECT_TRUE(bad.ok()) << bad.to_string();
   return result;
 }
 
@@ -261,6 +263,34 @@ TEST(Search, CrossbarCarriesItsPoorestGpusLinks) {
   ASSERT_EQ(result.findings.size(), 1u);
   EXPECT_NE(result.findings[0].find("GPU 5 has 16 NVLinks, its like have 18"), std::string::npos);
   EXPECT_EQ(structure_text(paths, result), "switch, 16 links");
+}
+
+// Pairs of GPUs with three direct links, and one link of each to a switch, which all hops between pairs share.
+TEST(Search, DirectLinksBesideASwitchShareTheSwitchsLinks) {
+  const Graph graph = machine(cpu(0, gpu(0, link_to(1, 3) + to_switch(1)) + gpu(1, link_to(0, 3) + to_switch(1))) +
+                              cpu(1, gpu(2, link_to(3, 3) + to_switch(1)) + gpu(3, link_to(2, 3) + to_switch(1))));
+  const Paths paths(graph);
+  const SearchResult result = checked(paths);
+  ASSERT_EQ(result.islands.size(), 1u);
+  EXPECT_EQ(result.islands[0].kind, IslandKind::kMixed);
+  EXPECT_TRUE(result.direct());
+  // Two ways round: each ring leaves a pair over one GPU's link and comes back over the other's.
+  EXPECT_NEAR(gigabytes(result.machine.bytes_per_second), 40, 1);
+  EXPECT_FALSE(result.trees.trees.empty());
+  EXPECT_EQ(structure_text(paths, result), "switch and direct links of 4, 4 links");
+}
+
+// The same where one GPU hangs on its neighbour only.
+TEST(Search, AGpuWithoutTheSwitchIsReachedThroughItsNeighbour) {
+  const Graph graph = machine(cpu(0, gpu(0, link_to(1, 3)) + gpu(1, link_to(0, 3) + to_switch(1))) +
+                              cpu(1, gpu(2, link_to(3, 3) + to_switch(1)) + gpu(3, link_to(2, 3) + to_switch(1))));
+  const Paths paths(graph);
+  const SearchResult result = checked(paths);
+  ASSERT_EQ(result.islands.size(), 1u);
+  EXPECT_FALSE(result.direct());
+  EXPECT_FALSE(result.machine.rings.empty());
+  EXPECT_GT(gigabytes(result.machine.bytes_per_second), 19);
+  EXPECT_GT(gigabytes(result.trees.bytes_per_second), 19);
 }
 
 // Two trays on one NVLink switch; one GPU of the second has lost its links and drops the whole job.
